@@ -14,7 +14,6 @@ RUN cargo build --profile dist --locked -p quarry-cli
 FROM debian:bookworm-slim
 RUN useradd --uid 1000 quarry && install -d -o quarry -g quarry /cache /tree
 COPY --from=build /source/target/dist/quarry /usr/local/bin/quarry
-COPY crates/embed/models/balanced /usr/local/share/quarry/models/balanced
 COPY crates/embed/models/best /usr/local/share/quarry/models/best
 USER 1000
 ENV XDG_CACHE_HOME=/cache

@@ -16,7 +16,7 @@ from playwright.sync_api import Error
 # The package of npm with its hash, as a lock file has it.
 AXE = "axe-core@4.14.1"
 AXE_SHA512 = "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
-WIDTHS = {"narrow": 360, "medium": 768, "wide": 1280, "widest": 1920}
+WIDTHS = {"narrow": 360, "phone": 390, "medium": 768, "wide": 1280, "widest": 1920}
 PATIENCE = 20
 ATTEMPTS = 5
 

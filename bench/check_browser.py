@@ -151,6 +151,9 @@ def check_search(browser, base):
 
     facets.get_by_role("link", name="explain").click()
     page.wait_for_url("**explain=1**")
+    expect(page.locator(".reasons").first).to_contain_text("the query is read as a question about behavior")
+    expect(page.locator(".explanation").first).to_be_hidden()
+    page.locator(".score summary").first.click()
     expect(page.locator(".explanation").first).to_be_visible()
 
     # Filters that are set stand above the results, each with what removes it, and the parts of a path set one.
@@ -190,8 +193,14 @@ def check_search(browser, base):
     page.go_back()
     first.get_by_role("link", name="Calls").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Calls of pause")
-    places = page.locator("main ul.sites").first.locator("li > a").all_inner_texts()
+    places = page.locator("main .place").all()
+    places = [place.get_attribute("aria-label") for place in places]
     require(sorted(places) == ["src/retry.py:7", "src/wait.py:8"], "calls of pause:", places)
+    # Callers of callers, and back.
+    page.get_by_role("link", name="retry_with_backoff").first.click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Calls of retry_with_backoff")
+    page.get_by_role("navigation", name="The way here").get_by_role("link", name="pause").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Calls of pause")
 
     # A file, at a line.
     page.goto(base + "/file/shop/src/wait.py?line=8#L8")
@@ -200,8 +209,11 @@ def check_search(browser, base):
     require(page.locator(".line.current .number").count() == 3, "the lines of the function are marked")
     page.locator("#L1 a.number").click()
     require(page.url.endswith("#L1"), page.url)
-    page.get_by_role("link", name="rest").click()
+    outline = page.get_by_role("navigation", name="Files and definitions")
+    outline.get_by_role("link", name="rest").click()
     page.wait_for_url("**line=6#L6")
+    check_file(page, base, outline)
+    page.goto(base + "/file/shop/src/wait.py")
     with page.expect_navigation() as raw:
         page.get_by_role("link", name="Raw").click()
     require(raw.value.headers["content-type"] == "text/plain; charset=utf-8", raw.value.headers)
@@ -215,16 +227,104 @@ def check_search(browser, base):
     context.close()
 
 
+def check_file(page, base, outline):
+    """Definitions, calls in place, directories, and what is copied."""
+    page.goto(base + "/file/shop/src/wait.py?q=pause+waits&line=8#L8")
+    require(page.locator("#q").input_value() == "pause waits", "the query stays in the form")
+    link = page.locator("#L8 a.def")
+    link.hover()
+    card = page.locator("#card")
+    expect(card).to_be_visible()
+    expect(card).to_contain_text("Waits for some seconds.")
+    expect(card).to_contain_text("called in 2 places")
+    page.keyboard.press("Escape")
+    expect(card).to_be_hidden()
+    link.click()
+    page.wait_for_url("**line=1#L1")
+    page.locator("#L1 a.refs").click()
+    inline = page.get_by_role("region", name="Calls of pause")
+    expect(inline.locator(".place")).to_have_count(2)
+    require("/file/" in page.url, "calls are shown in place", page.url)
+    page.keyboard.press("Escape")
+    expect(inline).to_have_count(0)
+    page.get_by_role("button", name="Copy path").click()
+    require(page.evaluate("navigator.clipboard.readText()") == "src/wait.py", "the path is copied")
+    page.get_by_role("button", name="Copy link").click()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    require(copied == base + "/file/shop/src/wait.py?line=1#L1", "the link is copied:", copied)
+    # What is folded stays folded.
+    page.set_viewport_size({"width": 390, "height": 800})
+    summary = outline.locator("summary", has_text="Files")
+    summary.click()
+    expect(outline.get_by_role("link", name="retry.py")).to_be_visible()
+    page.reload()
+    expect(outline.get_by_role("link", name="retry.py")).to_be_visible()
+    summary.click()
+    page.set_viewport_size({"width": 1280, "height": 800})
+    # Directories lead down and up, and what is searched for there is searched for below them.
+    page.locator("h1.path").get_by_role("link", name="src").click()
+    page.wait_for_url("**/dir/shop/src?q=pause+waits")
+    expect(page.locator(".entries a")).to_have_count(3)
+    page.locator("#q").fill("connection to a host")
+    page.wait_for_url("**dir=src**")
+    require("connect" not in names(page), "below src:", names(page))
+
+
+def check_syntax(browser, base):
+    """The query syntax in the form, and queries that the browser keeps."""
+    context = browser.context()
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.goto(base + "/")
+    page.keyboard.press("?")
+    expect(page.locator("dialog#keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.locator("#q").focus()
+    page.locator("#q").press_sequentially("pause la", delay=30)
+    options = page.get_by_role("option")
+    expect(options).to_have_count(1)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    require(page.locator("#q").input_value() == "pause lang:", page.locator("#q").input_value())
+    page.locator("#q").press_sequentially("p", delay=30)
+    expect(options).to_have_text(["lang:python "])
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Tab")
+    require(page.locator("#q").input_value() == "pause lang:python", page.locator("#q").input_value())
+    page.wait_for_url("**q=pause+lang%3Apython**")
+    require("connect" not in names(page) and "pause" in names(page), "of python:", names(page))
+    page.get_by_role("button", name="Save query").click()
+    expect(page.get_by_role("button", name="Forget query")).to_be_visible()
+    page.locator("#q").fill('"SLEEP("')
+    expect(page.locator(".result mark")).to_have_text(["sleep", "("])
+    page.locator(".result a.open").first.click()
+    page.wait_for_url("**/file/**")
+    page.goto(base + "/")
+    expect(page.locator("#kept a")).to_have_text(["pause lang:python", '"SLEEP("'])
+    page.locator("#kept a").first.click()
+    page.wait_for_url("**q=pause%20lang%3Apython")
+    page.goto(base + "/")
+    page.locator("#kept").get_by_role("button", name="Clear").first.click()
+    expect(page.locator("#kept a")).to_have_text(['"SLEEP("'])
+    with browser.expecting("status of 400"):
+        page.goto(base + "/?q=" + quote("/a(/"))
+        expect(page.locator(".problem")).to_contain_text("^")
+    browser.check("syntax")
+    context.close()
+
+
 def check_sizes(browser, quarry, scratch):
-    """A page of results is small, whatever the lines."""
+    """A page of results or of a file is small, whatever the lines."""
     tree, index = scratch / "long", scratch / "long-index"
     line = "read_lines(" + "lines, " * 90 + "lines)"
     body = "".join(f"    {line}\n" for _ in range(30))
-    write_tree(tree, {"src/lines.py": "".join(f"def read_lines_{n}(lines):\n{body}\n\n" for n in range(20))})
+    # Each file is below the limit on sizes.
+    functions = [f"def read_lines_{n}(lines):\n{body}\n\n" for n in range(200)]
+    write_tree(tree, {f"src/lines_{n}.py": "".join(functions[40 * n : 40 * n + 40]) for n in range(5)})
     with served([quarry, "serve", "--listen", "127.0.0.1:0", "--index", index, tree]) as base:
         wait_until_ready(browser, base)
         page = browser.context().new_page()
-        for path in ("/", "/?q=read+lines", "/?q=read+lines&k=200&lines=0&explain=1"):
+        for path in ("/", "/?q=read+lines", "/?q=read+lines&k=200&lines=0&explain=1", "/file/long/src/lines_0.py", "/calls?name=read_lines"):
             n_bytes = len(page.goto(base + path).body())
             require(n_bytes < MAX_PAGE_BYTES, path, "has", n_bytes, "bytes")
         browser.check("sizes")
@@ -239,11 +339,17 @@ def check_without_script(browser, base):
     page.keyboard.press("Enter")
     expect(page.locator(".result a.open").first).to_have_text("retry_with_backoff")
     page.get_by_role("link", name="explain").click()
-    expect(page.locator(".explanation").first).to_be_visible()
+    expect(page.locator(".reasons").first).to_be_visible()
     require(query_of(page)["q"] == ["retry with backoff"], page.url)
     page.locator(".result a.open").first.click()
     expect(page.locator("h1.path")).to_have_text("shop/src/retry.py")
     expect(page.locator("#L4")).to_contain_text("def retry_with_backoff")
+    require(page.locator("#q").input_value() == "retry with backoff", "the query stays in the form")
+    expect(page.get_by_role("button", name="Copy path")).to_be_hidden()
+    page.locator("#L7 a.def, #L8 a.def").first.click()
+    expect(page.locator("h1.path")).to_have_text("shop/src/wait.py")
+    page.locator("#L1 a.refs").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Calls of pause")
     browser.check("without JavaScript")
     context.close()
 
@@ -350,6 +456,7 @@ def check_serve(browser, quarry, scratch):
     with served([*both, *options]) as base:
         wait_until_ready(browser, base)
         check_search(browser, base)
+        check_syntax(browser, base)
         check_without_script(browser, base)
         check_hostile_tree(browser, base)
         for name, path in {
@@ -358,6 +465,8 @@ def check_serve(browser, quarry, scratch):
             "nothing": "/?q=" + quote("zyzzyva") + "&lang=rust&dir=src",
             "explanation": "/?q=retry+with+backoff&explain=1",
             "file": "/file/shop/src/wait.py?line=8#L8",
+            "directory": "/dir/shop/src",
+            "exact": "/?q=" + quote('pause "seconds" lang:python'),
             "similar": "/similar?tree=shop&path=src/wait.py&line=1",
             "calls": "/calls?tree=shop&path=src/wait.py&line=1",
             "hostile": "/?q=evil+backoff",

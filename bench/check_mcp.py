@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FILE = "crates/index/src/storage/index_directory.rs"
 # The line of a function in it.
 LINE = next(n for n, line in enumerate((ROOT / FILE).read_text().splitlines(), 1) if "pub fn named(" in line)
-TOOLS = {"search", "similar", "callers", "callees", "read_unit", "index_status", "context", "outline"}
+TOOLS = {"search", "callers", "related", "read_unit", "index_status", "context", "outline"}
 
 # Tool, arguments, texts that the answer must contain.
 ANSWERED = [
@@ -40,8 +40,9 @@ ANSWERED = [
     ("context", {"query": "knitting patterns for woollen mittens"}, "Nothing"),
     ("outline", {"path": "crates/index", "max_tokens": 500}, "crates/index"),
     ("callers", {"name": "IndexDirectory.lock"}, "call"),
-    ("callees", {"path": FILE, "line": LINE}, "calls:"),
-    ("similar", {"path": FILE, "line": LINE, "k": 3}, "Most similar to " + FILE),
+    ("related", {"name": "IndexDirectory.lock"}, "Related to "),
+    ("related", {"path": FILE, "line": LINE, "kinds": ["callee"]}, "calls:"),
+    ("related", {"path": FILE, "line": LINE, "kinds": ["similar"], "k": 3}, "Most similar to " + FILE),
     ("read_unit", {"path": FILE, "name": "IndexDirectory.lock"}, "pub fn lock"),
     ("read_unit", {"path": str(ROOT / FILE), "line": 1, "max_tokens": 200}, FILE),
 ]
@@ -57,8 +58,8 @@ REFUSED = [
     ("search", {"query": "x", "languages": ["rusty"]}, "rust", True),
     ("search", {"query": "x", "path": "../.."}, "outside", True),
     ("search", {"query": "x", "path": "crates/indx"}, "crates/index", True),
-    ("similar", {"path": "index_directory.rs", "line": 1}, FILE, True),
-    ("similar", {"path": FILE, "line": 100_000}, FILE, True),
+    ("related", {"path": "index_directory.rs", "line": 1, "kinds": ["similar"]}, FILE, True),
+    ("related", {"path": FILE, "line": 100_000, "kinds": ["similar"]}, FILE, True),
     ("read_unit", {"path": FILE, "line": 100_000}, "ends with line", True),
     ("read_unit", {"path": FILE, "name": "IndexDirectory.lokc"}, "IndexDirectory.lock", True),
     ("read_unit", {"path": FILE}, "line or name", True),

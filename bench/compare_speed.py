@@ -109,7 +109,7 @@ def peers(quarry, tree_bench, queries, repos, rg=None, probe=None, semble=None):
         with tempfile.TemporaryDirectory() as scratch:
             index, cache = Path(scratch) / "quarry", Path(scratch) / "semble"
             environment = {**os.environ, "SEMBLE_CACHE_LOCATION": str(cache), "XDG_CACHE_HOME": str(cache)}
-            commands = {"quarry": lambda query: [quarry, "search", query, root, "--index", index]}
+            commands = {"quarry": lambda query: [quarry, "search", query, root, "--index", index, "--quality", "fast"]}
             if rg:
                 commands["ripgrep"] = lambda query: [rg, "-i", "-n", words(query), root]
             if probe:
@@ -177,7 +177,7 @@ def curve(quarry, tree_bench, queries, scratch, *trees):
         whole = {(): [], ("--no-index-update",): []}
         for query in texts:
             for options, times in whole.items():
-                times.append(run([quarry, "search", query, tree, "--index", index, *options])[0])
+                times.append(run([quarry, "search", query, tree, "--index", index, "--quality", "fast", *options])[0])
         memory = warm["memory_kb"]["after_queries"]
         of = warm["query_ms"]
         rows.append(
@@ -225,7 +225,7 @@ def versions(old, old_bench, new, new_bench, queries, tree):
                 shutil.rmtree(index, ignore_errors=True)
                 figures["indexing"][version].append(run([program, "index", tree, "--index", index])[0])
                 for query in texts:
-                    elapsed = run([program, "search", query, tree, "--index", index])[0]
+                    elapsed = run([program, "search", query, tree, "--index", index, "--quality", "fast"])[0]
                     figures["process"][version].append(elapsed)
                 warm = json.loads(run([bench, tree, index, queries])[2])
                 for kind, of_kind in warm["query_ms"].items():

@@ -139,7 +139,7 @@ def main() -> int:
         for number, group in enumerate([trees] if args.together else [[tree] for tree in trees]):
             asked = [row for row in questions if checkout(row) in group]
             server = subprocess.Popen(
-                [args.quarry, "serve", "--listen", "127.0.0.1:0", *map(str, group)],
+                [args.quarry, "serve", "--listen", "127.0.0.1:0", "--quality", "fast", *map(str, group)],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,

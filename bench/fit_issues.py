@@ -7,8 +7,14 @@
 The issues that `bench/commit_issues.py` makes of commit messages (--more) are fitted with those of features.jsonl, and never
 measured.
 
-With the features of `--method balanced`, `--reranking` prints what weights of its re-ranker bring, after trees that were
-fitted on the other repositories; with those of `best` also of the second one, in a program that asks it. `--history` prints
+With the features of descriptions that `bench/description_queries.py` makes (--descriptions), also fits the trees for
+descriptions (crates/index/descriptions.json) and the weights that tell them from reports (crates/index/text-kinds.json): those
+with which the mixture of both rankings gives the gold functions the largest shares, by trees fitted on other repositories. With
+those of questions that `bench/questions_as_issues.py` makes (--questions), also the weights that tell long texts from ordinary
+queries.
+
+With the features of `--method best`, `--reranking` prints what weights of its re-ranker bring, after trees that were
+fitted on the other repositories; `--history` prints
 what two more features bring: how many commits ago a file was changed, and how often in the last 500.
 
 LambdaMART (LightGBM) with trees of three splits that rise with evidence; gold functions in tests do not count, because an
@@ -26,7 +32,9 @@ from pathlib import Path
 import lightgbm
 import numpy
 
-MODEL = Path(__file__).parent.parent / "crates/index/src/ranking/issue/model.rs"
+INDEX = Path(__file__).parent.parent / "crates/index"
+MODEL = INDEX / "src/ranking/issue/model.rs"
+KINDS = INDEX / "src/ranking/issue/kind.rs"
 FALLING = {"test", "demoted", "rank_in_file"}
 FREE = {
     "function", "method", "type", "private", "log_lines", "log_lines_squared", "best_in_file", "title_word", "trace_name",
@@ -34,7 +42,8 @@ FREE = {
 }
 # Evidence that is too rare in a few hundred issues to be learned: its weights are given, and the trees are fitted to the rest.
 WEIGHTS = {"innermost_frame": 1.5, "frame": 1.0, "message": 3.5, "position": 1.0}
-ROUNDS = 200
+# Trees and their leaves: for reports, and for descriptions, of which there are more.
+SHAPE, SHAPE_OF_DESCRIPTIONS = (200, 4), (300, 8)
 # The weights of re-rankers that are tried.
 RERANKING = [0, 2, 4, 6, 8, 10, 15, 22]
 # What the scores of LambdaMART are multiplied by for the softmax, about.
@@ -49,8 +58,18 @@ FOLDS = 4
 KEPT = 200
 
 
-def feature_names():
-    return re.findall(r'^    "(\w+)",', MODEL.read_text().split("];")[0], re.MULTILINE)
+# As in crates/index/src/ranking/issue.rs.
+MIN_WORDS, MIXED = 10, (0.5, 0.9)
+
+# The L2 penalty of the weights that tell descriptions from reports, over standardized features.
+KIND_PENALTY = 0.02
+
+
+def feature_names(path=MODEL):
+    return re.findall(r'^    "(\w+)",', path.read_text().split("];")[0], re.MULTILINE)
+
+
+TEXT_FEATURES = feature_names(KINDS)
 
 
 def is_test(function):
@@ -62,7 +81,8 @@ def load(path, n_features):
     for line in open(path):
         issue = json.loads(line)
         issue["x"] = numpy.array(issue.pop("features"), dtype=numpy.float32).reshape(-1, n_features)
-        issue["cosines"] = numpy.array(issue["cosines"]).reshape(-1, 2)
+        issue["cosines"] = numpy.array(issue["cosines"])
+        issue["query_shares"] = numpy.array(issue["query_shares"])
         gold = set(issue["gold"])
         issue["y"] = numpy.array([bool(f) and f in gold and not is_test(f) for f in issue["functions"]])
         issues.append(issue)
@@ -73,7 +93,7 @@ def given(x, names):
     return sum(weight * x[:, names.index(name)] for name, weight in WEIGHTS.items())
 
 
-def fit(issues, names, commits=()):
+def fit(issues, names, commits=(), shape=SHAPE):
     weighted = [(i, 1) for i in issues] + [(i, WEIGHT_OF_COMMITS) for i in commits]
     used, weights = zip(*[(i, weight) for i, weight in weighted if i["y"].any()])
     kept = [(numpy.arange(len(i["y"])) < KEPT) | i["y"] for i in used]
@@ -86,12 +106,12 @@ def fit(issues, names, commits=()):
         params={"max_bin": 63, "verbosity": -1},
     )
     parameters = {
-        "objective": "lambdarank", "lambdarank_truncation_level": 30, "learning_rate": 0.06, "num_leaves": 4,
+        "objective": "lambdarank", "lambdarank_truncation_level": 30, "learning_rate": 0.06, "num_leaves": shape[1],
         "min_data_in_leaf": 150, "lambda_l2": 30, "feature_fraction": 0.4, "bagging_fraction": 0.7, "bagging_freq": 1,
         "max_bin": 63, "verbosity": -1, "num_threads": 1, "seed": 1, "deterministic": True,
         "monotone_constraints": [-1 if n in FALLING else 0 if n in FREE else 1 for n in names],
     }
-    return lightgbm.train(parameters, data, ROUNDS)
+    return lightgbm.train(parameters, data, shape[0])
 
 
 def tree(node, names, factor):
@@ -143,6 +163,150 @@ def held_out_commits(issues, names, commits):
     return scores
 
 
+def fold_scores(issues, names, others=(), shape=SHAPE):
+    """The scores of each text by trees that were fitted on other repositories, in folds of these."""
+    repositories = sorted({i["repository"] for i in issues})
+    scores = {}
+    for number in range(FOLDS):
+        fold = repositories[number::FOLDS]
+        model = fit([i for i in issues if i["repository"] not in fold], names, others, shape)
+        scores |= {i["id"]: scores_by(model, i, names) for i in issues if i["repository"] in fold}
+    return scores
+
+
+def gold_share(issue, scores):
+    shares = numpy.exp(scores - scores.max())
+    return max(shares[issue["y"]].sum() / shares.sum(), 1e-6)
+
+
+def fit_kinds(groups):
+    """The intercept and the weights of a logistic regression for which texts are ranked as reports: the maximum of the
+    likelihood of the mixture. Each group counts the same; a text is its features and its gold shares as report and description."""
+    x = numpy.array([text for group in groups for text, _, _ in group], dtype=float)
+    shares = numpy.array([[report, description] for group in groups for _, report, description in group])
+    weight = numpy.concatenate([numpy.full(len(group), 1 / len(group)) for group in groups]) / len(groups)
+    mean, deviation = x.mean(0), x.std(0) + 1e-9
+    z = numpy.hstack([(x - mean) / deviation, numpy.ones((len(x), 1))])
+    at, momentum, square = numpy.zeros(z.shape[1]), numpy.zeros(z.shape[1]), numpy.zeros(z.shape[1])
+    for step in range(1, 4001):
+        p = 1 / (1 + numpy.exp(-z @ at))
+        mixture = p * shares[:, 0] + (1 - p) * shares[:, 1]
+        slope = weight * (shares[:, 0] - shares[:, 1]) * p * (1 - p) / mixture
+        gradient = z.T @ slope - KIND_PENALTY * numpy.append(at[:-1], 0)
+        momentum, square = 0.9 * momentum + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
+        at += 0.01 * (momentum / (1 - 0.9**step)) / (numpy.sqrt(square / (1 - 0.999**step)) + 1e-9)
+    weights = at[:-1] / deviation
+    return float(at[-1] - weights @ mean), weights
+
+
+def probability(kinds, text):
+    intercept, weights = kinds
+    return 1 / (1 + math.exp(-(intercept + weights @ numpy.array(text))))
+
+
+def mixed(probability, report, description):
+    """The logarithm of the mixture of two softmaxes."""
+    shares = [numpy.exp(scores - scores.max()) for scores in (report, description)]
+    shares = [share / share.sum() for share in shares]
+    return numpy.log(probability * shares[0] + (1 - probability) * shares[1] + 1e-12)
+
+
+def rank_of_first(issue, scores):
+    found = numpy.nonzero(issue["y"][numpy.argsort(-scores, kind="stable")])[0]
+    return found[0] + 1 if len(found) else math.inf
+
+
+def report_ranks(label, texts, scores):
+    ranks = numpy.array([rank_of_first(text, scores[text["id"]]) for text in texts], dtype=float)
+    at = " ".join(f"{(ranks <= k).mean():.3f}" for k in (1, 5, 10))
+    print(f"{label}: {len(texts)} texts, first gold at 1/5/10 {at}, MRR {(1 / ranks).mean():.3f}", flush=True)
+    return ranks
+
+
+def fit_descriptions(issues, commits, descriptions, names):
+    """Cross-validates the mixture by repository; returns the trees for descriptions, and the kinds."""
+    as_reports = fold_scores(issues, names, commits)
+    report_model, description_model = fit(issues, names, commits), fit(descriptions, names, shape=SHAPE_OF_DESCRIPTIONS)
+    as_descriptions = fold_scores(descriptions, names, shape=SHAPE_OF_DESCRIPTIONS)
+    as_reports |= {i["id"]: scores_by(report_model, i, names) for i in descriptions}
+    as_descriptions |= {i["id"]: scores_by(description_model, i, names) for i in issues}
+
+    def row(text):
+        of_report, of_description = as_reports[text["id"]], as_descriptions[text["id"]]
+        return text["text"], gold_share(text, of_report), gold_share(text, of_description)
+
+    def kinds_of(accepts):
+        return fit_kinds([[row(text) for text in group if text["y"].any() and accepts(text)] for group in (issues, descriptions)])
+
+    texts = issues + descriptions
+    repositories = sorted({text["repository"] for text in texts})
+    scores, chosen = {}, {}
+    for number in range(FOLDS):
+        fold = repositories[number::FOLDS]
+        kinds = kinds_of(lambda text: text["repository"] not in fold)
+        for text in (text for text in texts if text["repository"] in fold):
+            chosen[text["id"]] = probability(kinds, text["text"])
+            scores[text["id"]] = mixed(chosen[text["id"]], as_reports[text["id"]], as_descriptions[text["id"]])
+    for label, group in (("reports", issues), ("descriptions", descriptions)):
+        before = report_ranks(f"{label}, as reports", group, as_reports)
+        report_ranks(f"{label}, as descriptions", group, as_descriptions)
+        after = report_ranks(f"{label}, mixed", group, scores)
+        better, worse = int((after < before).sum()), int((after > before).sum())
+        tail = sum(math.comb(better + worse, n) for n in range(min(better, worse) + 1)) / 2 ** (better + worse)
+        mean = numpy.mean([chosen[text["id"]] for text in group])
+        print(f"  {better} better, {worse} worse, p {min(1, 2 * tail):.4f}; mean probability of a report {mean:.2f}", flush=True)
+    return description_model, kinds_of(lambda text: True), scores
+
+
+def fit_long(questions, descriptions, scores):
+    """The weights that tell long texts from ordinary queries, cross-validated by repository: those with which the mixture of the
+    ranking of a long text, by trees fitted on other repositories, and that of a query gives the gold functions the largest shares."""
+    def row(text):
+        return text["text"], gold_share(text, scores[text["id"]]), max(text["query_shares"][text["y"]].sum(), 1e-6)
+
+    # Short ones are a group of their own.
+    length = TEXT_FEATURES.index("log_words")
+    is_short = lambda text: text["text"][length] < math.log(40)
+    groups = [questions, [d for d in descriptions if is_short(d)], [d for d in descriptions if not is_short(d)]]
+    kinds_of = lambda fold: fit_kinds([[row(t) for t in group if t["y"].any() and t["repository"] not in fold] for group in groups if group])
+    repositories = sorted({text["repository"] for group in groups for text in group})
+    for number in range(FOLDS):
+        fold = repositories[number::FOLDS]
+        kinds = kinds_of(fold)
+        for text in (text for group in groups for text in group if text["repository"] in fold):
+            n_words = math.exp(text["text"][length])
+            by_length = min(max(n_words / MIN_WORDS - 1, 0), 1)
+            share = (by_length * probability(kinds, text["text"]) - MIXED[0]) / (MIXED[1] - MIXED[0])
+            text["share"] = min(max(share, 0), 1)
+    for label, group in (("questions", questions), ("descriptions", descriptions)):
+        as_query = {t["id"]: numpy.log(t["query_shares"] + 1e-12) for t in group}
+        together = {}
+        for text in group:
+            long = numpy.exp(scores[text["id"]] - scores[text["id"]].max())
+            together[text["id"]] = numpy.log(text["share"] * long / long.sum() + (1 - text["share"]) * text["query_shares"] + 1e-12)
+        before = report_ranks(f"{label}, as queries", group, as_query)
+        after = report_ranks(f"{label}, mixed by length", group, together)
+        share = numpy.mean([text["share"] for text in group])
+        print(f"  {int((after < before).sum())} better, {int((after > before).sum())} worse; mean share of a long text {share:.2f}", flush=True)
+    return kinds_of([])
+
+
+def write_trees(model, names, path):
+    trees = [tree(info["tree_structure"], names, SCALE) for info in model.dump_model()["tree_info"]]
+    # Trees without a split say nothing.
+    trees = [one for one in trees if isinstance(one, dict)]
+    with open(path, "w") as out:
+        out.write('{"weights": ' + json.dumps(list(WEIGHTS.items())) + ',\n"trees": [\n' + ",\n".join(json.dumps(one) for one in trees) + "\n]}\n")
+    print(f"{len(trees)} trees in {path}")
+
+
+def write_kinds(name, kinds, path):
+    intercept, weights = kinds
+    features = dict(zip(TEXT_FEATURES, (round(float(weight), 4) for weight in weights)))
+    known = json.loads(path.read_text()) | {name: {"intercept": round(intercept, 4), "features": features}}
+    path.write_text(json.dumps(known, indent=2) + "\n")
+
+
 def report(label, issues, scores):
     found = {}
     for issue in issues:
@@ -174,13 +338,9 @@ def reranked(scores, cosines, weight, depth):
 
 
 def try_reranking(issues, scores):
-    for first in RERANKING:
-        for second in RERANKING if any(i["cosines"][:, 1].any() for i in issues) else [0]:
-            after = {
-                i["id"]: reranked(reranked(scores[i["id"]], i["cosines"][:, 0], first, 30), i["cosines"][:, 1], second, 12)
-                for i in issues
-            }
-            report(f"{first} {second} ", issues, after)
+    for weight in RERANKING:
+        after = {i["id"]: reranked(scores[i["id"]], i["cosines"], weight, 30) for i in issues}
+        report(f"{weight} ", issues, after)
 
 
 def history(mirror, commit):
@@ -221,6 +381,8 @@ def main():
     parser.add_argument("--reranking", action="store_true", help="try weights of re-rankers, and fit nothing")
     parser.add_argument("--history", nargs=2, metavar=("ISSUES", "MIRRORS"), help="try features of histories, and fit nothing")
     parser.add_argument("--more", nargs="+", default=[], metavar="FEATURES", help="features of issues made of commit messages")
+    parser.add_argument("--descriptions", nargs="+", default=[], metavar="FEATURES", help="also fit the trees for these, and the kinds of texts")
+    parser.add_argument("--questions", nargs="+", default=[], metavar="FEATURES", help="also fit which texts are long ones, on these questions")
     parser.add_argument("--no-validation", action="store_true", help="only fit")
     arguments = parser.parse_args()
     if not (arguments.out or arguments.reranking or arguments.history):
@@ -247,13 +409,17 @@ def main():
             report("without commits, of commits: ", commits, without)
             report("of commits: ", commits, scores)
             compare("of commits, with commits of other repositories", commits, without, scores)
-    model = fit(issues, names, commits)
-    trees = [tree(info["tree_structure"], names, SCALE) for info in model.dump_model()["tree_info"]]
-    # Trees without a split say nothing.
-    trees = [one for one in trees if isinstance(one, dict)]
-    with open(arguments.out, "w") as out:
-        out.write('{"weights": ' + json.dumps(list(WEIGHTS.items())) + ',\n"trees": [\n' + ",\n".join(json.dumps(one) for one in trees) + "\n]}\n")
-    print(f"{len(trees)} trees")
+    write_trees(fit(issues, names, commits), names, arguments.out)
+    if arguments.descriptions:
+        descriptions = [text for path in arguments.descriptions for text in load(path, len(names))]
+        model, kinds, scores = fit_descriptions(issues, commits, descriptions, names)
+        write_trees(model, names, INDEX / "descriptions.json")
+        write_kinds("reports", kinds, INDEX / "text-kinds.json")
+        if arguments.questions:
+            questions = [text for path in arguments.questions for text in load(path, len(names))]
+            long = fit(descriptions, names, shape=SHAPE_OF_DESCRIPTIONS)
+            scores |= {text["id"]: scores_by(long, text, names) for text in questions}
+            write_kinds("long", fit_long(questions, descriptions, scores), INDEX / "text-kinds.json")
 
 
 if __name__ == "__main__":

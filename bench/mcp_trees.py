@@ -32,7 +32,7 @@ class Server:
     """`quarry mcp` for some trees."""
 
     def __init__(self, quarry: Path, home: Path, trees: list[Path]):
-        self.process = start(quarry, home, "mcp", *trees)
+        self.process = start(quarry, home, "mcp", "--quality", "fast", *trees)
         self.n_requests = 0
         client = {"name": "bench", "version": "1"}
         self.request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client})
@@ -68,7 +68,7 @@ class Editor:
     """`quarry lsp` for a tree."""
 
     def __init__(self, quarry: Path, home: Path, tree: Path):
-        self.process = start(quarry, home, "lsp")
+        self.process = start(quarry, home, "lsp", "--quality", "fast")
         self.n_requests = 0
         self.request("initialize", {"processId": None, "capabilities": {}, "rootUri": tree.as_uri()})
         self.send({"jsonrpc": "2.0", "method": "initialized", "params": {}})

@@ -72,18 +72,15 @@ class Figures:
         found = re.search(r"^mean +semble ([\d.]+) +quarry ([\d.]+)", printed, re.MULTILINE)
         return float(found[2]), float(found[1])
 
-    def balanced(self):
+    def reranked(self):
         tables = ["functions-dev.tsv", "functions-dev-2.tsv", "function-queries.tsv"]
         command = ["eval", "tune", *map(self.table, tables), "--repos", self.given.checkouts]
-        found = self.json(*command, "--reranking", "--model", "balanced")
+        found = self.json(*command, "--reranking", "--model", "best")
 
         def of(means):
             return next(mean["ndcg"] for mean in means if Path(mean["table"]).name == tables[-1])
 
         return of(found["cross_validated"]), of(found["without"])
-
-    def best(self):
-        return tuple(self.repo_search("function-queries.tsv", method) for method in ("best", "balanced"))
 
     def issues(self):
         features = self.scratch / "features.jsonl"
@@ -168,13 +165,12 @@ MEASURED = [
     ("161 questions", ["data", "checkouts"], lambda f: f.beside_semble("dev.tsv"), share),
     ("164 questions", ["checkouts"], lambda f: f.beside_semble("repo-queries.tsv"), share),
     ("118 questions", ["data", "checkouts"], lambda f: f.beside_semble("functions-dev.tsv"), share),
-    ("336 questions", ["data", "checkouts"], Figures.balanced, share),
-    ("The same, `best`", ["checkouts"], Figures.best, share),
+    ("336 questions", ["data", "checkouts"], Figures.reranked, share),
     ("113 issues", ["data", "mirrors"], Figures.issues, share),
     ("CoSQA", ["data"], lambda f: (f.cosqa("hybrid"), f.cosqa("bm25-lucene")), share),
-    ("The same, `balanced`", ["data"], lambda f: (f.cosqa("balanced"), f.with_model()), share),
+    ("The same, `best`", ["data"], lambda f: (f.cosqa("best"), f.with_model()), share),
     ("574 questions", ["data", "checkouts"], Figures.tokens, share),
-    ("A query in a new process", ["checkouts", "tree_bench", "rg"], Figures.processes, milliseconds),
+    ("Cold-start query", ["checkouts", "tree_bench", "rg"], Figures.processes, milliseconds),
     ("A warm query", ["tree_bench", "trees"], Figures.curve, milliseconds),
     ("Metrics of ten million", ["metrics_bench"], Figures.metrics, seconds),
     ("all-MiniLM-L6-v2", ["data", "encode_bench"], Figures.encoding, whole),

@@ -43,7 +43,7 @@ TEACHERS = {"small-encoder": "small", "query-encoder": "builtin"}
 
 def write_model(directory, hidden, layers):
     """A BERT with arbitrary weights; returns its number of parameters."""
-    known = ROOT / "crates/embed/models/balanced"
+    known = ROOT / "crates/embed/models/best"
     shutil.copytree(known, directory, ignore=shutil.ignore_patterns("model.safetensors"))
     config = json.loads((known / "config.json").read_text())
     inner = 4 * hidden

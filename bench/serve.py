@@ -240,7 +240,7 @@ def main() -> int:
             make_tree(tree, args.units, 0)
         environment = {**os.environ, "XDG_CACHE_HOME": scratch, "XDG_STATE_HOME": scratch}
         server = subprocess.Popen(
-            [args.quarry, "serve", "--listen", "127.0.0.1:0", str(tree)], stdout=subprocess.PIPE, env=environment, text=True
+            [args.quarry, "serve", "--listen", "127.0.0.1:0", "--quality", "fast", str(tree)], stdout=subprocess.PIPE, env=environment, text=True
         )
         try:
             address = urlsplit(server.stdout.readline().strip())

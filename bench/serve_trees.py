@@ -72,7 +72,7 @@ def segments(base: str) -> dict[str, float]:
 
 def measure(quarry: str, trees: list[Path], n_queries: int, run: int, options: list[str]) -> dict[str, float]:
     start = time.monotonic()
-    command = [quarry, "serve", "--listen", "127.0.0.1:0", *options, *map(str, trees)]
+    command = [quarry, "serve", "--listen", "127.0.0.1:0", "--quality", "fast", *options, *map(str, trees)]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         base = server.stdout.readline().strip().rstrip("/")

@@ -28,7 +28,7 @@ MIN_LETTERS = 6
 
 
 def search(quarry, checkout, index, options, query=()):
-    command = [quarry, "search", "--index", index, "--json", *options, "--", *query, str(checkout)]
+    command = [quarry, "search", "--index", index, "--json", "--quality", "fast", *options, "--", *query, str(checkout)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode > 1:
         sys.exit(f"{' '.join(command)}: {done.stderr}")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Measures what a search takes with each `--quality`, before and after the transformers have read the tree.
+"""Measures what a search takes with each `--quality`, before and after the transformer has read the tree.
 
     python3 bench/tiers.py TREE --quarry target/release/quarry
 
-For each quality: a search in a new process with an index that no transformer has read; `quarry index`, which has them read it;
-the same search in a new process; and in `quarry serve`, by its HTTP API. Medians, in milliseconds; the target is 300 for
-`best`."""
+For each quality: a search in a new process with an index that no transformer has read; `quarry index`, which has it read it;
+the same search in a new process; and in `quarry serve`, by its HTTP API. Medians, in milliseconds; `auto` uses what `best` has
+computed, and its targets are 60 in a new process and 15 in `quarry serve` for a tree of 10,000 units."""
 
 import argparse
 import os
@@ -25,7 +25,8 @@ QUERIES = [
     "remove what is not needed any longer",
     "decide which of several handlers answers",
 ]
-TIERS = ["fast", "balanced", "best"]
+TIERS = ["fast", "best", "auto"]
+MOST = {"new process": 60, "served": 15}
 
 
 def took(action) -> float:
@@ -78,9 +79,9 @@ def main() -> int:
             finally:
                 server.terminate()
                 server.wait()
-            best = statistics.median(served)
-            print(f"| {tier} | {unread[tier]:.0f} | {reading:.1f} | {read:.0f} | {best:.1f} |", flush=True)
-    return 0 if best <= 300 else 1
+            served = statistics.median(served)
+            print(f"| {tier} | {unread[tier]:.0f} | {reading:.1f} | {read:.0f} | {served:.1f} |", flush=True)
+    return 0 if read <= MOST["new process"] and served <= MOST["served"] else 1
 
 
 if __name__ == "__main__":

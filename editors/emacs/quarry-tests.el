@@ -28,6 +28,7 @@
                      "def dial(host):\n    return host.number()\n"))
            (with-temp-file "main.py"
              (insert "from net import connect\n\n\ndef main(name):\n    return connect(name)\n"))
+           (call-process quarry-program nil nil nil "index")
            (let ((buffer (find-file-noselect "net.py")))
              (unwind-protect
                  (with-current-buffer buffer ,@body)
@@ -75,15 +76,42 @@
    (should (equal (quarry-tests--shown (call-interactively #'quarry-callers))
                   '("main.py:5: return connect(name)")))
    (should (quarry-tests--shown (quarry-similar)))
-   ;; What is changed is saved first.
+   (should (equal (quarry-tests--shown (call-interactively #'quarry-callees))
+                  '("net.py:6: function dial")))
+   ;; What is changed is saved first, if the user wants that.
    (insert "def bake(oven):\n    return connect(oven)\n\n\n")
+   (cl-letf (((symbol-function 'y-or-n-p) #'ignore))
+     (should-error (quarry--here) :type 'user-error)
+     (should (buffer-modified-p)))
    (should (equal (quarry-tests--shown (quarry-callers "connect"))
                   '("main.py:5: return connect(name)")))
-   (goto-char (point-min))
-   (should-error (quarry-tests--shown (call-interactively #'quarry-callers)) :type 'user-error)
+   (cl-letf (((symbol-function 'y-or-n-p) #'always))
+     (goto-char (point-min))
+     (should-error (quarry-tests--shown (call-interactively #'quarry-callers)) :type 'user-error)
+     (should-not (buffer-modified-p)))
    (should (equal (length (quarry-tests--shown (quarry-callers "connect"))) 2))
    (goto-char (point-max))
    (should-error (quarry-callers (quarry--here)) :type 'user-error)))
+
+(ert-deftest quarry-tests-first-index ()
+  "The first command returns at once, and shows its places when there is an index."
+  (quarry-tests--in-a-tree
+   (let ((default-directory (expand-file-name "other/" directory))
+         shown)
+     (make-directory default-directory)
+     (with-temp-file "shop.py"
+       (insert "def pay(cart):\n    return cart\n"))
+     (cl-letf ((xref-show-xrefs-function
+                (lambda (fetcher _options) (setq shown (quarry-tests--names (funcall fetcher))))))
+       (quarry-search "pay a cart")
+       (should-not shown)
+       (should-error (quarry-search "pay a cart") :type 'user-error)
+       (with-timeout (60 (ert-fail "no index"))
+         (while (not shown) (accept-process-output nil 0.1)))
+       (should (equal shown '("shop.py:1: function pay")))
+       (setq shown nil)
+       (quarry-search "pay a cart")
+       (should shown)))))
 
 (ert-deftest quarry-tests-xref ()
   (quarry-tests--in-a-tree

@@ -13,6 +13,9 @@
 ;;   M-x quarry-find      choose one of these with completion
 ;;   M-x quarry-similar   list code similar to the function at point
 ;;   M-x quarry-callers   list the callers of the function at point
+;;   M-x quarry-callees   list what the function at point calls
+;;
+;; The first command in a project builds its index in the background, and goes on when that is done.
 ;;
 ;; `quarry-xref-mode' has `M-.', `M-?' and `C-M-.' ask Quarry, where no language server does.
 
@@ -33,11 +36,14 @@
   :type 'string)
 
 (defcustom quarry-arguments nil
-  "Arguments of searches, such as (\"--quality\" \"balanced\")."
+  "Arguments of searches, such as (\"--quality\" \"best\")."
   :type '(repeat string))
 
 (defvar quarry-history nil
   "Queries that were asked.")
+
+(defvar quarry--indexed nil
+  "Directories that are known to have an index.")
 
 (defun quarry--root ()
   "The directory that is searched: the project, else the current directory."
@@ -73,6 +79,42 @@
                 (string-trim (buffer-string)))))
     (if (string-empty-p text) (format "quarry: exit code %s" code) text)))
 
+(defun quarry--when-indexed (then)
+  "Call the function THEN once `quarry--root' has an index.
+If it has none, build it in the background, and call THEN afterwards."
+  (let ((root (quarry--root)))
+    (when (and (not (member root quarry--indexed))
+               (plist-get (quarry--run "status") :holds))
+      (push root quarry--indexed))
+    (if (member root quarry--indexed)
+        (funcall then)
+      (quarry--index root then))))
+
+(defun quarry--index (root then)
+  "Index the directory ROOT in the background, then call THEN in this buffer."
+  (let ((name (concat "quarry index " root))
+        (buffer (current-buffer)))
+    (when (get-process name)
+      (user-error "Quarry is still indexing %s" root))
+    (message "Quarry is indexing %s..." root)
+    (let ((default-directory root)
+          (output (generate-new-buffer " *quarry index*")))
+      (make-process
+       :name name :buffer output :command (list quarry-program "index") :noquery t
+       :sentinel
+       (lambda (process _event)
+         (unless (process-live-p process)
+           (let ((code (process-exit-status process))
+                 (text (with-current-buffer output (string-trim (buffer-string)))))
+             (kill-buffer output)
+             (cond
+              ((not (zerop code)) (message "quarry index: %s" text))
+              ((buffer-live-p buffer)
+               (push root quarry--indexed)
+               (message "Quarry has indexed %s" root)
+               (with-current-buffer buffer (funcall then)))
+              (t (push root quarry--indexed))))))))))
+
 (defun quarry--xref (object line summary)
   "The place at LINE of the file of OBJECT, described by SUMMARY."
   (xref-make summary
@@ -107,19 +149,30 @@
                                   (unless (plist-get site :certain) "  (matched by name only)"))))
           (plist-get (quarry--run "callers" "--" subject) :callers)))
 
+(defun quarry--callees (subject)
+  "The definitions of what SUBJECT, a name or FILE:LINE, calls."
+  (let ((definitions (plist-get (quarry--run "callees" "--" subject) :definitions)))
+    (cl-loop for definition in definitions
+             append (cl-loop for callee in (plist-get definition :callees)
+                             append (mapcar #'quarry--definition (plist-get callee :definitions))))))
+
 (defun quarry--show (find)
-  "Show the places that the function FIND gives."
-  (let ((places (funcall find)))
-    (unless places
-      (user-error "Nothing found"))
-    (funcall xref-show-xrefs-function (lambda () places)
-             `((window . ,(selected-window)) (display-action . nil) (auto-jump . nil)))))
+  "Show the places that the function FIND gives, once there is an index."
+  (quarry--when-indexed
+   (lambda ()
+     (let ((places (funcall find)))
+       (unless places
+         (user-error "Nothing found"))
+       (funcall xref-show-xrefs-function (lambda () places)
+                `((window . ,(selected-window)) (display-action . nil) (auto-jump . nil)))))))
 
 (defun quarry--here ()
   "The line at point as FILE:LINE, of a buffer that is saved."
   (unless buffer-file-name
     (user-error "This buffer has no file"))
   (when (buffer-modified-p)
+    (unless (y-or-n-p (format "Save %s, so that Quarry reads what it shows? " (buffer-name)))
+      (user-error "Quarry reads files: save the buffer first"))
     (save-buffer))
   (format "%s:%d" buffer-file-name (line-number-at-pos nil t)))
 
@@ -137,6 +190,10 @@
 (defun quarry-find (query)
   "Choose one of the places that answer QUERY, with completion, and go there."
   (interactive (quarry--read))
+  (quarry--when-indexed (lambda () (quarry--choose query))))
+
+(defun quarry--choose (query)
+  "Choose one of the places that answer QUERY, and go there."
   (let* ((places (or (quarry--search query) (user-error "Nothing found")))
          (names (mapcar #'quarry--name places))
          (order (lambda (names) names))
@@ -174,6 +231,13 @@
 Interactively, it is the function at point."
   (interactive (list (quarry--here)))
   (quarry--show (lambda () (quarry--sites subject))))
+
+;;;###autoload
+(defun quarry-callees (subject)
+  "List what SUBJECT, a name or FILE:LINE, calls.
+Interactively, it is the function at point."
+  (interactive (list (quarry--here)))
+  (quarry--show (lambda () (quarry--callees subject))))
 
 ;;;###autoload
 (defun quarry-xref-backend ()

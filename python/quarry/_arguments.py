@@ -49,6 +49,17 @@ def fraction(name: str, given: Any) -> float:
     return number
 
 
+def seconds(name: str, given: Any) -> float:
+    """A duration."""
+    if not isinstance(given, Real):
+        raise TypeError(f"{name}: expected a number of seconds, found {given!r}")
+    number = float(given)
+    # NaN is not in the range either.
+    if not 0 <= number:
+        raise ValueError(f"{name}: expected 0 seconds or more, found {number}")
+    return number
+
+
 def several(name: str, given: Iterable[Any]) -> Iterable[Any]:
     """Several texts: of one alone, each letter would be one."""
     if isinstance(given, str):

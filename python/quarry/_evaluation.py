@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -53,6 +54,12 @@ class Evaluation:
     intervals: dict[str, tuple[float, float]]
     _json: str = field(repr=False)
 
+    def to_dataframe(self) -> Any:
+        """The values as a pandas DataFrame: a row for each query, a column for each measure."""
+        import pandas
+
+        return pandas.DataFrame(self.values, index=pandas.Index(self.queries, name="query_id"), columns=list(self.measures))
+
     @property
     def per_query(self) -> dict[str, dict[str, float]]:
         """Values by query, then measure."""
@@ -75,7 +82,8 @@ class Difference:
         Bootstrap interval of the difference, (low, high).
     p
         p-values by test, ``bootstrap``, ``randomisation``, ``t`` and ``wilcoxon``, and ``mcnemar`` where all values are 0
-        or 1.
+        or 1. None where a test does not apply: every test of a single query, and ``bootstrap`` and ``t`` if all queries
+        differ by the same amount.
     p_holm
         The same, corrected over all differences of one call by Holm's method.
     """
@@ -84,11 +92,11 @@ class Difference:
     other: float
     difference: float
     interval: tuple[float, float]
-    p: dict[str, float]
-    p_holm: dict[str, float]
+    p: dict[str, float | None]
+    p_holm: dict[str, float | None]
 
     @classmethod
-    def _of(cls, found: dict[str, Any]) -> Difference:
+    def _of(cls, found: dict[str, Any], without: Collection[str]) -> Difference:
         low, high = found["interval"]
         tests = found["tests"]
         return cls(
@@ -96,8 +104,8 @@ class Difference:
             found["mean_b"],
             found["difference"],
             (low, high),
-            {name: test["p"] for name, test in tests.items()},
-            {name: test["p_holm"] for name, test in tests.items()},
+            {name: None if name in without else test["p"] for name, test in tests.items()},
+            {name: None if name in without else test["p_holm"] for name, test in tests.items()},
         )
 
 
@@ -200,13 +208,33 @@ def compare(
     text = _quarry.compare(
         baseline._json, [other._json for other in others], _bootstrap(resamples, seed, confidence)
     )
-    return [
-        Comparison(
-            found["queries"],
-            {name: Difference._of(found["measures"][name]) for name in baseline.measures},
-        )
-        for found in json.loads(text)
-    ]
+    comparisons = []
+    for other, found in zip(others, json.loads(text)):
+        without = _inapplicable(baseline, other)
+        if problems := sorted({problem for problem, _ in without.values() if problem}):
+            warnings.warn("; ".join(problems), RuntimeWarning, stacklevel=2)
+        measures = {name: Difference._of(found["measures"][name], without[name][1]) for name in baseline.measures}
+        comparisons.append(Comparison(found["queries"], measures))
+    return comparisons
+
+
+def _inapplicable(baseline: Evaluation, other: Evaluation) -> dict[str, tuple[str, Collection[str]]]:
+    """By measure: why tests do not apply to the differences of two evaluations, and which."""
+    row_of = {query: row for row, query in enumerate(other.queries)}
+    rows = [(row, row_of[query]) for row, query in enumerate(baseline.queries) if query in row_of]
+    ours, theirs = map(list, zip(*rows))
+    differences = other.values[theirs] - baseline.values[ours]
+    found: dict[str, tuple[str, Collection[str]]] = {}
+    for name, of in zip(baseline.measures, differences.T):
+        if len(of) == 1:
+            tests = ("bootstrap", "randomisation", "t", "wilcoxon", "mcnemar")
+            found[name] = "a single query has no p-values", tests
+        elif of[0] != 0 and np.all(of == of[0]):
+            problem = f"{name}: all queries differ by the same amount, for which the tests bootstrap and t have no p-value"
+            found[name] = problem, ("bootstrap", "t")
+        else:
+            found[name] = "", ()
+    return found
 
 
 def _bootstrap(resamples: int, seed: int, confidence: float) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -13,11 +16,15 @@ from . import _arguments, _quarry
 from ._arguments import PathLike
 from ._shipped import directories
 
-Quality = Literal["fast", "balanced", "best"]
+Quality = Literal["auto", "fast", "best", "balanced"]
 Names = str | Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+# Columns of `Answer.to_dataframe` before the code.
+_COLUMNS = ("rank", "score", "root", "path", "start_line", "end_line", "name", "kind", "language", "signature")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Result:
     """A function, type or other part of a file.
 
@@ -42,7 +49,7 @@ class Result:
     signature
         The declaration without body.
     code
-        The lines of the source.
+        The lines of the source, as they were indexed.
     """
 
     # In the order of `_quarry._Row`.
@@ -56,8 +63,24 @@ class Result:
     kind: str
     language: str
     signature: str
-    code: str
-    _parts: str = field(repr=False)
+    _code: str | None
+    _parts: str
+
+    @property
+    def code(self) -> str:
+        """The lines of the source, as they were indexed.
+
+        Raises
+        ------
+        QuarryError
+            When the file had changed, or was gone, when it was found: the lines would be those of other code.
+        """
+        if self._code is None:
+            raise _quarry.QuarryError(
+                f"{self.file}: changed since it was indexed; call `refresh` of the index and search again, or open the index "
+                "with `refresh=0`"
+            )
+        return self._code
 
     @property
     def parts(self) -> dict[str, float | bool]:
@@ -70,8 +93,11 @@ class Result:
         """Absolute path of the file."""
         return Path(self.root) / self.path
 
+    def __repr__(self) -> str:
+        return f"<Result {self.rank}: {self.path}:{self.start_line}-{self.end_line} {self.kind} {self.name}>"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Answer(Sequence[Result]):
     """The results of a search, best first: a sequence of `Result`.
 
@@ -85,17 +111,20 @@ class Answer(Sequence[Result]):
         Confidence that a result answers, 0 to 1.
     took_ms
         Milliseconds of the search.
+    notes
+        What to know about the answer: how the query was read, and what was left out.
     """
 
     results: tuple[Result, ...]
     confident: bool | None
     confidence: float
     took_ms: float
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def _of(cls, found: _quarry._Found) -> Answer:
-        rows, confident, confidence, took_ms = found
-        return cls(tuple([Result(*row) for row in rows]), confident, confidence, took_ms)
+        rows, confident, confidence, took_ms, notes = found
+        return cls(tuple([Result(*row) for row in rows]), confident, confidence, took_ms, tuple(notes))
 
     @overload
     def __getitem__(self, index: int) -> Result: ...
@@ -103,6 +132,26 @@ class Answer(Sequence[Result]):
     def __getitem__(self, index: slice) -> tuple[Result, ...]: ...
     def __getitem__(self, index: int | slice) -> Result | tuple[Result, ...]:
         return self.results[index]
+
+    def to_dataframe(self) -> Any:
+        """The results as a pandas DataFrame: a row for each; `code` is None where a file has changed since it was indexed."""
+        import pandas
+
+        rows = [[getattr(result, name) for name in _COLUMNS] + [result._code] for result in self.results]
+        return pandas.DataFrame(rows, columns=[*_COLUMNS, "code"])
+
+    def __repr__(self) -> str:
+        results = f"{len(self)} result{'' if len(self) == 1 else 's'}"
+        return f"<Answer: {results}, confident={self.confident}, confidence={self.confidence:.2f}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{result.rank}</td><td>{result.score:.3f}</td><td>{escape(result.path)}:{result.start_line}</td>"
+            f"<td>{result.kind}</td><td>{escape(result.name)}</td><td><code>{escape(result.signature)}</code></td></tr>"
+            for result in self.results
+        )
+        head = "".join(f"<th>{name}</th>" for name in ("rank", "score", "place", "kind", "name", "signature"))
+        return f"<p>{escape(repr(self))}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
     def __len__(self) -> int:
         return len(self.results)
@@ -113,16 +162,18 @@ class Answer(Sequence[Result]):
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    k: int
+    k: int | None
     languages: list[str]
     kinds: list[str]
     globs: list[str]
     threshold: float | None
 
     @classmethod
-    def of(cls, k: int, language: Names, glob: Names, kind: Names, threshold: float | None) -> _Request:
+    def of(
+        cls, k: int | None, language: Names, glob: Names, kind: Names, threshold: float | None
+    ) -> _Request:
         return cls(
-            _arguments.count("k", k),
+            None if k is None else _arguments.count("k", k, 1),
             _names("language", language),
             _names("kind", kind),
             _names("glob", glob),
@@ -144,10 +195,13 @@ class Index:
     again when it is loaded.
     """
 
-    def __init__(self, paths: Sequence[Path], options: dict[str, Any]) -> None:
+    def __init__(self, paths: Sequence[Path], options: dict[str, Any], refresh: float | None = None) -> None:
         self._paths = list(paths)
         self._options = options
         self._index = _quarry.Index(self._paths, directories=directories(), **options)
+        self._refresh_after = refresh
+        self._refreshed = time.monotonic()
+        self._refreshing = threading.Lock()
         _warn(self._index.warnings)
 
     @classmethod
@@ -155,36 +209,45 @@ class Index:
         cls,
         *paths: PathLike,
         model: PathLike | None = None,
-        quality: Quality = "fast",
+        quality: Quality | None = None,
         directory: PathLike | None = None,
         hidden: bool | None = None,
         ignored: bool | None = None,
         max_bytes: int | None = None,
         update: bool = True,
+        refresh: float | None = None,
     ) -> Index:
-        """Opens the index of source trees, and builds or updates it first if necessary.
+        """Opens the index of source trees, and builds or updates it first if necessary. Settings in `.quarry.toml` and of the
+        user hold as on the command line.
 
         Parameters
         ----------
         *paths
             Directories or files, the current directory if there are none.
         model
-            File or directory of the model that embeds; the built-in one by default.
+            File or directory of the model that embeds; by default that of the index, the settings, or the built-in one.
         quality
-            ``balanced`` and ``best`` re-rank the first results by transformers.
+            ``best`` (alias ``balanced``) re-ranks the first results with a transformer, ``fast`` does not, and ``auto`` does if
+            ``quarry index --quality best`` or a running server has computed the vectors; by default that of the settings,
+            else ``auto``.
         directory
             Directory of the index, in place of the user's cache.
         hidden, ignored
             Whether hidden files, and files that git ignores, are found.
         max_bytes
-            Larger files are skipped.
+            Larger files are skipped; by default those of the index or the settings.
         update
             Whether changed files are looked for; without, a missing index is an error.
+        refresh
+            Seconds after which a query looks for changed files first, as `refresh` does; 0 for every query. Without, only
+            `refresh` does.
 
         Raises
         ------
         QuarryError
             When a path is missing or cannot be indexed, or a model cannot be loaded.
+        ValueError
+            When an argument has no such value.
 
         Warns
         -----
@@ -200,12 +263,13 @@ class Index:
             "max_bytes": None if max_bytes is None else _arguments.count("max_bytes", max_bytes),
             "update": update,
         }
-        return cls([_arguments.path("paths", path) for path in paths] or [Path(".")], options)
+        after = None if refresh is None else _arguments.seconds("refresh", refresh)
+        return cls([_arguments.path("paths", path) for path in paths] or [Path(".")], options, after)
 
     def search(
         self,
         query: str,
-        k: int = 10,
+        k: int | None = None,
         *,
         language: Names = (),
         glob: Names = (),
@@ -217,28 +281,32 @@ class Index:
         Parameters
         ----------
         query
-            A description in plain words, a symbol, an error message, or the text of an issue.
+            A description in plain words, a symbol, an error message, or the text of an issue. A text of one line is read in
+            the query syntax: ``"exact phrase"``, ``/regex/``, ``lang:``, ``path:``, ``kind:``, ``name:``, ``tree:``, ``case:``.
         k
-            Maximum number of results.
+            Maximum number of results; by default that of the settings.
         language, glob, kind
             One or several: only files of these languages, files that match these globs of gitignore (``!`` excludes), and
             units of these kinds.
         threshold
-            Confidence from which the answer is confident, 0 to 1.
+            Confidence from which the answer is confident, 0 to 1; by default that of the settings.
 
         Raises
         ------
         QuarryError
-            When a filter is malformed, a model fails, or the index cannot be read.
+            When the query has no word, a model fails, or the index cannot be read.
+        ValueError
+            When there is no such language or kind, a glob or a regular expression is malformed, or a number is out of its
+            range.
         """
         request = _Request.of(k, language, glob, kind, threshold)
-        return Answer._of(self._index.search(query, request))
+        return Answer._of(self._fresh().search(query, request))
 
     def similar(
         self,
         path: PathLike,
         line: int,
-        k: int = 10,
+        k: int | None = None,
         *,
         language: Names = (),
         glob: Names = (),
@@ -249,23 +317,71 @@ class Index:
         root, relative = self._relative(_arguments.path("path", path))
         request = _Request.of(k, language, glob, kind, None)
         line = _arguments.count("line", line, 1)
-        return Answer._of(self._index.similar(root, relative, line, request))
+        return Answer._of(self._fresh().similar(root, relative, line, request))
 
     def callers(self, name: str, k: int = 50) -> dict[str, Any]:
         """The calls of what has a name, as ``quarry callers --json`` prints them; at most `k` of them."""
-        found: dict[str, Any] = json.loads(self._index.calls(name, _arguments.count("k", k), True))
+        found: dict[str, Any] = json.loads(self._fresh().calls(name, _arguments.count("k", k, 1), True))
         return found
 
     def callees(self, name: str, k: int = 50) -> dict[str, Any]:
         """What the definitions with a name call, as ``quarry callees --json`` prints it; at most `k` for each."""
-        found: dict[str, Any] = json.loads(self._index.calls(name, _arguments.count("k", k), False))
+        found: dict[str, Any] = json.loads(self._fresh().calls(name, _arguments.count("k", k, 1), False))
         return found
+
+    def related(
+        self,
+        name: str | None = None,
+        *,
+        path: PathLike | None = None,
+        line: int | None = None,
+        kind: Names = (),
+        k: int = 20,
+    ) -> dict[str, Any]:
+        """What else must change with what has a name, or with a file or the definition at a line of it, as
+        ``quarry related --json`` prints it: at most `k` places, only for reasons of these kinds if any are given."""
+        if (name is None) == (path is None):
+            raise ValueError("expected either a name or a path")
+        place = None
+        if path is not None:
+            root, relative = self._relative(_arguments.path("path", path))
+            place = (root, relative, None if line is None else _arguments.count("line", line, 1))
+        kinds = _names("kind", kind)
+        answer = self._fresh().related(name, place, kinds, _arguments.count("k", k, 1))
+        found: dict[str, Any] = json.loads(answer)
+        return found
+
+    def context(
+        self, query: str, tokens: int = 4000, *, language: Names = (), glob: Names = (), kind: Names = ()
+    ) -> str:
+        """The code that answers a query, whole functions first, in at most `tokens` tokens, as ``quarry context`` prints
+        it; other parameters and errors as in `search`."""
+        request = _Request.of(1, language, glob, kind, None)
+        return self._fresh().context(query, _arguments.count("tokens", tokens, 1), request)[0]
+
+    def outline(self, tokens: int = 2000, *, language: Names = (), glob: Names = (), kind: Names = ()) -> str:
+        """A map of the trees in at most `tokens` tokens, as ``quarry outline`` prints it; other parameters and errors as in
+        `search`."""
+        request = _Request.of(1, language, glob, kind, None)
+        return self._fresh().outline(_arguments.count("tokens", tokens, 1), request)
 
     def refresh(self) -> bool:
         """Looks for changed files, and updates the index; returns whether there were any."""
         is_changed, problems = self._index.refresh()
+        self._refreshed = time.monotonic()
         _warn(problems)
         return is_changed
+
+    def _fresh(self) -> _quarry.Index:
+        """The index, after a look for changed files if it is time for one. Of several threads, one looks."""
+        after = self._refresh_after
+        if after is not None:
+            asked = time.monotonic()
+            with self._refreshing:
+                # Another thread may have looked since this one asked.
+                if self._refreshed <= asked and asked - self._refreshed >= after:
+                    self.refresh()
+        return self._index
 
     @property
     def status(self) -> list[dict[str, Any]]:
@@ -292,7 +408,7 @@ class Index:
         return f"quarry.Index.open({', '.join(repr(str(path)) for path in self._paths)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Index, (self._paths, self._options)
+        return Index, (self._paths, self._options, self._refresh_after)
 
 
 def _warn(problems: Sequence[str]) -> None:

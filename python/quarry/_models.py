@@ -113,18 +113,19 @@ class Retriever:
     Parameters
     ----------
     method
-        An expression of ``quarry eval --method``: ``bm25``, ``static``, ``hybrid``, ``balanced``, ``best``, the path of a
+        An expression of ``quarry eval --method``: ``bm25``, ``static``, ``hybrid``, ``best``, the path of a
         model, or a combination such as ``rrf(bm25, path/to/model)``. A `Path` is that of a model.
 
     Raises
     ------
     QuarryError
-        When the expression is malformed.
+        When the expression is malformed, or there is no model at a path.
     """
 
     def __init__(self, method: PathLike = "hybrid") -> None:
         # In quotation marks, a path may have characters that have a meaning in an expression.
         self.method = method if isinstance(method, str) else f'"{_arguments.path("method", method)}"'
+        _quarry.check_method(self.method)
         self._ids: list[str] = []
         self._documents: list[tuple[str, str, str]] = []
         self._retriever: _quarry.Retriever | None = None
@@ -181,7 +182,7 @@ class Retriever:
         if self._retriever is None:
             raise _quarry.QuarryError("nothing was indexed; call `index` with a corpus first")
         asked = _by_id("queries", queries)
-        found = self._retriever.search(asked, _arguments.count("k", k))
+        found = self._retriever.search(asked, _arguments.count("k", k, 1))
         ids = self._ids
         return {
             query: {ids[position]: score for position, score in neighbors}

@@ -7,8 +7,8 @@ from ._index import _Request
 __version__: str
 
 # The fields of `Result` and of `Answer`.
-_Row = tuple[int, float, str, str, int, int, str, str, str, str, str, str]
-_Found = tuple[list[_Row], bool | None, float, float]
+_Row = tuple[int, float, str, str, int, int, str, str, str, str, str | None, str]
+_Found = tuple[list[_Row], bool | None, float, float, list[str]]
 
 class QuarryError(Exception): ...
 
@@ -17,7 +17,7 @@ class Index:
         cls,
         paths: Sequence[Path],
         model: Path | None,
-        quality: str,
+        quality: str | None,
         directories: Sequence[Path],
         directory: Path | None,
         hidden: bool | None,
@@ -33,6 +33,15 @@ class Index:
     def search(self, query: str, request: _Request) -> _Found: ...
     def similar(self, root: int, path: str, line: int, request: _Request) -> _Found: ...
     def calls(self, name: str, limit: int, is_callers: bool) -> str: ...
+    def related(
+        self,
+        name: str | None,
+        place: tuple[int, str, int | None] | None,
+        kinds: list[str],
+        limit: int,
+    ) -> str: ...
+    def context(self, query: str, tokens: int, request: _Request) -> tuple[str, bool | None]: ...
+    def outline(self, tokens: int, request: _Request) -> str: ...
     def status(self) -> str: ...
 
 class Encoder:
@@ -51,6 +60,7 @@ class Retriever:
     def model(self) -> str | None: ...
     def search(self, queries: Sequence[tuple[str, str]], k: int) -> list[list[tuple[int, float]]]: ...
 
+def check_method(method: str) -> None: ...
 def evaluate(
     qrels: Any, run: Any, measures: Sequence[str], conventions: str, bootstrap: str
 ) -> tuple[str, str]: ...

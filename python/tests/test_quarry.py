@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -62,10 +63,16 @@ def test_filters_and_neighbors(index, tree):
     assert not index.search(QUERY, language="rust")
     assert not index.search(QUERY, glob="!*.py")
     assert all(result.kind == "function" for result in index.search(QUERY, kind=["function"]))
-    with pytest.raises(quarry.QuarryError, match='the kind "verb"'):
+    assert [result.name for result in index.search('"SUM(" kind:function')] == ["total"]
+    assert index.search("sum file:locks.py").notes[0].startswith("`file:` is not a key")
+    with pytest.raises(ValueError, match="regular expression"):
+        index.search("/sum(/")
+    with pytest.raises(ValueError, match='the kind "verb"'):
         index.search(QUERY, kind="verb")
-    with pytest.raises(quarry.QuarryError, match="klingon"):
+    with pytest.raises(ValueError, match="klingon"):
         index.search(QUERY, language="klingon")
+    with pytest.raises(ValueError, match="glob"):
+        index.search(QUERY, glob="{a")
     assert "total" in [result.name for result in index.similar(tree / "locks.py", 10)]
     names = [result.name for result in index.similar("locks.py", 10)]
     assert names == [result.name for result in index.similar(tree / "locks.py", 10)]
@@ -73,6 +80,17 @@ def test_filters_and_neighbors(index, tree):
         index.similar(tree / "locks.py", 1000)
     assert [site["caller"]["name"] for site in index.callers("total")["callers"]] == ["report"]
     assert index.callees("report")["definitions"][0]["callees"][0]["name"] == "total"
+
+
+def test_what_else_must_change(index, tree):
+    found = index.related("total", kind="caller")
+    assert [place["name"] for place in found["results"]] == ["report"]
+    assert found["results"][0]["reasons"][0]["evidence"] == "calls it"
+    assert found["history"][0]["problem"] == "no git repository"
+    with pytest.raises(ValueError, match="expected one of test, caller"):
+        index.related("total", kind="verb")
+    with pytest.raises(ValueError, match="either a name or a path"):
+        index.related()
 
 
 def test_an_index_sees_changes_when_it_is_refreshed(index, tree):
@@ -84,10 +102,77 @@ def test_an_index_sees_changes_when_it_is_refreshed(index, tree):
     assert index.status[0]["fresh"]
 
 
+def test_code_is_that_of_the_index_or_an_error(index, tree):
+    answer = index.search(QUERY, k=1)
+    (tree / "locks.py").write_text("import os\n\n\n" + (tree / "locks.py").read_text())
+    assert answer[0].code.startswith("def wait_for_lock"), "read with the answer"
+    changed = index.search(QUERY, k=1)[0]
+    with pytest.raises(quarry.QuarryError, match=r"locks.py: changed since it was indexed"):
+        changed.code
+    assert repr(changed) == "<Result 1: locks.py:1-3 function wait_for_lock>"
+    index.refresh()
+    assert (index.search(QUERY, k=1)[0].start_line, index.search(QUERY, k=1)[0].code[:3]) == (4, "def")
+    (tree / "locks.py").unlink()
+    with pytest.raises(quarry.QuarryError, match="changed"):
+        index.search(QUERY, k=1)[0].code
+
+
+def test_an_index_can_keep_itself_fresh(tree, tmp_path):
+    index = quarry.Index.open(tree, directory=tmp_path / "index", refresh=0)
+    later = pickle.loads(pickle.dumps(quarry.Index.open(tree, directory=tmp_path / "index", refresh=3600)))
+    (tree / "new.py").write_text("def parse_http_header(line):\n    return line.split(':')\n")
+    assert index.search("parse http header")[0].code.startswith("def parse_http_header")
+    assert "parse_http_header" not in [result.name for result in later.search("parse http header")]
+
+
+def test_answers_are_shown_in_short_and_as_tables(index, tree):
+    answer = index.search(QUERY, k=2)
+    assert repr(answer).startswith("<Answer: 2 results, confident=") and len(repr(answer)) < 100
+    (tree / "evil.py").write_text('def evil(text="<script>"):\n    return wait_for_lock(text)\n')
+    index.refresh()
+    shown = index.search("evil", k=1)._repr_html_()
+    assert "evil.py:1" in shown and "<script>" not in shown and "&lt;script&gt;" in shown
+    pandas = pytest.importorskip("pandas")
+    frame = answer.to_dataframe()
+    assert isinstance(frame, pandas.DataFrame) and list(frame["name"]) == [result.name for result in answer]
+    assert frame["code"][0].startswith("def wait_for_lock")
+    evaluation = quarry.evaluate(QRELS, RUN, ["mrr"])
+    assert evaluation.to_dataframe()["mrr"].to_dict() == {query: of["mrr"] for query, of in evaluation.per_query.items()}
+
+
+def test_context_and_outline_are_those_of_the_program(index, tree, tmp_path):
+    at = [tree, "--index", tmp_path / "index", "--json"]
+    assert index.context(QUERY, 500) == program("context", QUERY, *at, "--tokens", 500)["text"]
+    assert index.outline(500) == program("outline", *at, "--tokens", 500)["text"]
+    assert "total" not in index.outline(500, glob="!locks.py")
+
+
+def test_the_settings_of_a_tree_hold_as_in_the_program(tree, tmp_path):
+    (tree / ".quarry.toml").write_text('limit = 1\nthreshold = 0.999\nmax_bytes = 1000\nvendored = false\nglobs = ["!old/**"]\n')
+    for directory in ["old", "vendor"]:
+        (tree / directory).mkdir()
+        shutil.copy(tree / "locks.py", tree / directory / "locks.py")
+    (tree / "large.py").write_text("def wait_for_large_lock(lock):\n    return lock\n" + "# padding\n" * 200)
+    at = [tree, "--index", tmp_path / "index", "--json"]
+    printed = program("search", QUERY, *at)
+    index = quarry.Index.open(tree, directory=tmp_path / "index")
+    assert index.status[0]["fresh"] and index.status[0]["holds"]["files"] == 3
+    answer = index.search(QUERY)
+    assert [result.path for result in answer] == [result["path"] for result in printed["results"]] == ["locks.py"]
+    assert answer.confident is printed["confident"] is False
+    assert len(index.search(QUERY, k=2)) == 2
+    similar = program("similar", f"{tree}/locks.py:1", *at)
+    assert [result.path for result in index.similar("locks.py", 1)] == [result["path"] for result in similar["results"]]
+    callers = program("callers", "total", *at)
+    assert [call["path"] for call in index.callers("total")["callers"]] == [call["path"] for call in callers["callers"]] == ["locks.py"]
+    assert index.context(QUERY) == program("context", QUERY, *at)["text"]
+    assert index.outline() == program("outline", *at)["text"]
+
+
 def test_a_missing_path_is_an_error_with_its_name(tmp_path):
     with pytest.raises(quarry.QuarryError, match="missing"):
         quarry.Index.open(tmp_path / "missing")
-    with pytest.raises(quarry.QuarryError, match="expected fast, balanced or best"):
+    with pytest.raises(ValueError, match="expected auto, fast or best"):
         quarry.Index.open(tmp_path, quality="slow")
 
 
@@ -95,7 +180,7 @@ def test_a_quality_that_is_not_installed_names_the_command_that_installs_it(tree
     monkeypatch.setattr("quarry._index.directories", lambda: [])
     for name in ["HOME", "LOCALAPPDATA", "XDG_CACHE_HOME"]:
         monkeypatch.setenv(name, str(tmp_path))
-    with pytest.raises(quarry.QuarryError, match="`quarry model pull balanced best`"):
+    with pytest.raises(quarry.QuarryError, match="`quarry model pull best`"):
         quarry.Index.open(tree, directory=tmp_path / "index", quality="best")
 
 
@@ -103,7 +188,13 @@ WRONG_ARGUMENTS = [
     (lambda index: index.search("lock", threshold=float("nan")), ValueError, "threshold: expected a number from 0 to 1, found nan"),
     (lambda index: index.search("lock", threshold=7), ValueError, "threshold: expected a number from 0 to 1"),
     (lambda index: index.search("lock", threshold="high"), TypeError, "threshold: expected a number from 0 to 1, found 'high'"),
-    (lambda index: index.search("lock", k=-1), ValueError, "k: expected 0 or more, found -1"),
+    (lambda index: index.search("lock", k=-1), ValueError, "k: expected 1 or more, found -1"),
+    (lambda index: index.search("lock", k=0), ValueError, "k: expected 1 or more, found 0"),
+    (lambda index: index.callers("total", k=0), ValueError, "k: expected 1 or more, found 0"),
+    (lambda index: index.context("lock", tokens=0), ValueError, "tokens: expected 1 or more, found 0"),
+    (lambda index: quarry.Index.open("tree", refresh=-1), ValueError, "refresh: expected 0 seconds or more, found -1"),
+    (lambda index: quarry.Retriever("bm25").index(["text"]).search(["lock"], k=0), ValueError, "k: expected 1 or more, found 0"),
+    (lambda index: quarry.Retriever("bm26"), quarry.QuarryError, "bm26: expected a method, such as bm25 or hybrid, or the path of a model"),
     (lambda index: index.search("lock", k=2.5), TypeError, "k: expected a whole number, found 2.5"),
     (lambda index: index.search("lock", glob=["*.py", ""]), TypeError, "glob: expected a text or several, none empty"),
     (lambda index: index.similar("", 1), ValueError, "path: expected a path, found an empty string"),
@@ -247,7 +338,28 @@ def test_comparisons():
     assert found.n_queries == 2
     difference = found.measures["mrr"]
     assert (difference.baseline, difference.other, difference.difference) == (0.75, 0.25, -0.5)
-    assert set(difference.p) >= {"bootstrap", "randomisation", "wilcoxon"} and 0 < difference.p["bootstrap"] <= 1
+    assert set(difference.p) >= {"bootstrap", "randomisation", "wilcoxon"} and 0 < difference.p["wilcoxon"] <= 1
+
+
+def test_tests_that_do_not_apply_have_no_p_value():
+    def evaluated(*ranks):
+        qrels = {str(query): {"a": 1} for query in range(len(ranks))}
+        run = {str(query): {"a": 1.0, **{f"b{n}": 2.0 for n in range(1, rank)}} for query, rank in enumerate(ranks)}
+        return quarry.evaluate(qrels, run, ["mrr"])
+
+    def p(before, after):
+        [found] = quarry.compare(before, after)
+        return found.measures["mrr"].p
+
+    with pytest.warns(RuntimeWarning, match="a single query"):
+        assert set(p(evaluated(1), evaluated(2)).values()) == {None}
+    with pytest.warns(RuntimeWarning, match="mrr: all queries differ by the same amount"):
+        of_equal = p(evaluated(*[1] * 12), evaluated(*[2] * 12))
+    assert of_equal["bootstrap"] is None and of_equal["t"] is None and of_equal["wilcoxon"] < 0.001
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert None not in p(evaluated(1, 2, 1), evaluated(2, 2, 4)).values()
+        assert p(evaluated(1, 2), evaluated(1, 2))["bootstrap"] == 1
 
 
 def in_child(index, encoder, queue):

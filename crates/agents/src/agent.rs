@@ -19,7 +19,7 @@ const TEXTS: [(&str, &str); 4] = [
     ("continue-server", include_str!("../instructions/continue-server.yaml")),
 ];
 
-/// Where a text wants what a file begins with.
+/// Placeholder for the front matter that a file begins with.
 const FRONT: &str = "{front}";
 
 /// The commands of hooks, by the placeholder that stands for them.
@@ -53,7 +53,7 @@ impl fmt::Display for Scope {
 pub struct Agent {
     /// Its name on the command line.
     pub name: String,
-    /// How people call it.
+    /// Displayed name.
     pub title: String,
     found: String,
     #[serde(rename = "target")]
@@ -105,13 +105,13 @@ pub struct Environment {
     pub config: PathBuf,
     /// The project's directory.
     pub project: PathBuf,
-    /// How agents start Quarry.
+    /// Command by which agents start Quarry.
     pub command: String,
     /// Variables of the environment; empty ones count as not set.
     pub variables: HashMap<String, String>,
 }
 
-/// What is written to which file.
+/// Content for a file.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TargetFile {
     pub(crate) path: PathBuf,
@@ -165,7 +165,7 @@ pub fn defined(text: &str, path: &Path) -> Result<Vec<Agent>, Error> {
 }
 
 impl Agent {
-    /// Whether it seems to be installed on this machine.
+    /// Returns whether it seems to be installed on this machine.
     #[must_use]
     pub fn is_found(&self, environment: &Environment) -> bool {
         environment.path(&self.found).exists()
@@ -208,7 +208,7 @@ impl Target {
         are.into_iter().filter(|is| *is).count()
     }
 
-    /// Whether its text, if it has one, exists.
+    /// Returns whether its text, if it has one, exists.
     fn is_known(&self) -> bool {
         let mut texts = self.file.iter().chain(&self.block);
         texts.all(|name| TEXTS.iter().any(|(known, _)| known == name))
@@ -296,7 +296,6 @@ impl Environment {
     }
 }
 
-/// A value with its texts replaced.
 fn with_texts(value: &Value, replace: &dyn Fn(&str) -> String) -> Value {
     match value {
         Value::String(text) => Value::String(replace(text)),

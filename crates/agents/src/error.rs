@@ -28,7 +28,7 @@ pub enum Error {
     Definition {
         /// The file of the definition.
         path: PathBuf,
-        /// What is wrong with it, with the line.
+        /// The problem, with its line.
         problem: String,
     },
     /// A file cannot be written.
@@ -53,7 +53,7 @@ pub enum Error {
     Outside {
         /// The file in the project.
         path: PathBuf,
-        /// Where it leads.
+        /// Target of the link.
         target: PathBuf,
     },
     /// Another program wrote the file after it was read.
@@ -67,9 +67,9 @@ pub enum Error {
     Edit {
         /// The file that was to be edited.
         path: PathBuf,
-        /// What is in the way, with its line.
+        /// The obstacle, with its line.
         problem: Problem,
-        /// What to do manually instead.
+        /// Manual remedy.
         by_hand: String,
     },
     /// The record of earlier installations cannot be read.
@@ -77,17 +77,15 @@ pub enum Error {
     Receipts {
         /// The file of the record.
         path: PathBuf,
-        /// What is wrong with it.
         source: serde_json::Error,
     },
 }
 
-/// What is wrong with a text, and on which line.
+/// A problem of a text, and its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Counted from 1; not every problem has one.
     pub line: Option<usize>,
-    /// In words.
     pub words: String,
 }
 

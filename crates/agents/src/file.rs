@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use std::process;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use quarry_files::{Directory, Readers};
+use quarry_files::{Directory, Readers, try_lock};
 
 use crate::Error;
 
@@ -22,7 +22,7 @@ struct Location {
 }
 
 impl Location {
-    /// Where a file is, or would be. With `project`, it must be in that directory, and not in its `.git`.
+    /// Location of a file, which may not exist. With `project`, it must be in that directory, and not in its `.git`.
     fn of(path: &Path, project: Option<&Path>) -> Result<Self, Error> {
         let failed = |source| Error::Read { path: path.to_owned(), source };
         let (target, exists) = match fs::canonicalize(path) {
@@ -74,17 +74,45 @@ impl Location {
 
     /// Writes a new file beside it and renames that, so nobody sees half of it.
     fn write(&self, text: &str, readers: Readers) -> io::Result<()> {
-        let name =
-            self.relative.file_name().and_then(|name| name.to_str()).ok_or(io::ErrorKind::InvalidInput)?;
-        let parent = self.relative.parent().unwrap_or(Path::new(""));
+        let (parent, name) = self.parent_and_name()?;
+        // The mode of an existing file is set before the new one has its text, and is never wider until then.
+        let readers = if self.exists { Readers::User } else { readers };
         let directory = self.base.directory_or_new_for(parent, readers)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().subsec_nanos();
-        let new = format!(".{name}.quarry-{}-{now}", process::id());
+        let new = format!("{}{}-{now}", aside_prefix(name), process::id());
         directory.replace(name, &new, readers, |file| {
-            file.write_all(text.as_bytes())?;
-            if self.exists { keep_owner_and_mode(&self.open()?, file) } else { Ok(()) }
+            // Tells others that the file is in use. Not every file system has locks.
+            let _ = try_lock(file);
+            if self.exists {
+                keep_owner_and_mode(&self.open()?, file)?;
+            }
+            file.write_all(text.as_bytes())
         })
     }
+
+    /// Removes what interrupted runs left beside the file: it can hold secrets.
+    fn remove_leftovers(&self) -> io::Result<()> {
+        let (parent, name) = self.parent_and_name()?;
+        let Ok(directory) = self.base.directory(parent) else { return Ok(()) };
+        let prefix = aside_prefix(name);
+        for left in directory.names()? {
+            let is_left = left.to_str().is_some_and(|left| left.starts_with(&prefix));
+            if is_left && directory.file(left.as_ref()).is_ok_and(|file| try_lock(&file).unwrap_or(false)) {
+                directory.remove_file(left.as_ref())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn parent_and_name(&self) -> io::Result<(&Path, &str)> {
+        let name = self.relative.file_name().and_then(|name| name.to_str());
+        Ok((self.relative.parent().unwrap_or(Path::new("")), name.ok_or(io::ErrorKind::InvalidInput)?))
+    }
+}
+
+/// Start of the names of new files that are to replace a file.
+fn aside_prefix(name: &str) -> String {
+    format!(".{name}.quarry-")
 }
 
 fn keep_owner_and_mode(old: &File, new: &File) -> io::Result<()> {
@@ -138,7 +166,7 @@ pub(crate) fn replace(
 ) -> Result<(), Error> {
     check_unchanged(path, project, before)?;
     let location = Location::of(path, project)?;
-    let replaced = match after {
+    let replaced = location.remove_leftovers().and_then(|()| match after {
         Some(after) => location.write(after, readers),
         // A link that was put instead of the file goes too: it would lead nowhere.
         None => {
@@ -147,7 +175,7 @@ pub(crate) fn replace(
                 _ => Ok(()),
             })
         }
-    };
+    });
     replaced.map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
@@ -162,5 +190,47 @@ pub(crate) fn remove_empty(directories: &[PathBuf], project: Option<&Path>) {
                 .map_err(io::Error::other)
                 .and_then(|relative| Directory::open(project)?.remove_directory(relative)),
         };
+    }
+}
+
+#[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn a_private_file_stays_private_while_it_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("settings");
+        // So long that it takes a while to write.
+        let texts = ["a", "b"].map(|letter| letter.repeat(48 << 20));
+        fs::write(&path, &texts[0]).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let is_done = AtomicBool::new(false);
+        let modes = thread::scope(|scope| {
+            let watch = scope.spawn(|| {
+                let (start, mut modes) = (Instant::now(), Vec::new());
+                while !is_done.load(Ordering::Relaxed) && start.elapsed() < Duration::from_secs(60) {
+                    let entries = fs::read_dir(directory.path()).unwrap().flatten();
+                    modes.extend(
+                        entries.filter_map(|entry| Some(entry.metadata().ok()?.permissions().mode())),
+                    );
+                    modes.sort_unstable();
+                    modes.dedup();
+                }
+                modes
+            });
+            for [before, after] in [[0, 1], [1, 0], [0, 1]] {
+                replace(&path, None, Some(&texts[before]), Some(&texts[after]), Readers::Umask).unwrap();
+            }
+            is_done.store(true, Ordering::Relaxed);
+            watch.join().unwrap()
+        });
+        assert_eq!(modes, [0o100_600]);
     }
 }

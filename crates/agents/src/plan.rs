@@ -1,4 +1,4 @@
-//! What installing and uninstalling change.
+//! Plans of installation and removal.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ impl fmt::Display for Note {
 pub struct Plan {
     /// The files that change.
     pub changes: Vec<Change>,
-    /// What does not change, and why.
+    /// Unchanged files, with reasons.
     pub notes: Vec<Note>,
     receipts: Receipts,
     directories: Vec<PathBuf>,
@@ -113,7 +113,7 @@ impl<'p> Texts<'p> {
     }
 }
 
-/// What installing for some agents changes.
+/// Plans the installation for some agents.
 ///
 /// # Errors
 /// When an agent has no files in this scope, or a file cannot be read or edited.
@@ -231,7 +231,7 @@ fn written(
     Ok(receipt)
 }
 
-/// What uninstalling for some agents changes.
+/// Plans the removal for some agents.
 ///
 /// # Errors
 /// When a file cannot be read or edited.
@@ -352,7 +352,7 @@ fn without_entry(receipt: &Receipt, text: &str) -> Result<Option<Option<String>>
 }
 
 impl Plan {
-    /// Whether nothing changes.
+    /// Returns whether nothing changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()

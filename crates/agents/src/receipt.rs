@@ -1,4 +1,4 @@
-//! What was written, so that it can be removed again.
+//! Receipts of what was written, for removal.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,10 +21,9 @@ pub struct Receipt {
     pub project: Option<PathBuf>,
     /// The file that it was written to.
     pub path: PathBuf,
-    /// What was written.
     pub content: Content,
     pub(crate) splice: Splice,
-    /// How many of the tables around an entry were made for it.
+    /// Number of the tables around an entry that were created for it.
     pub(crate) n_made: usize,
     /// Hash of the text before; none if there was no file.
     pub(crate) before: Option<String>,

@@ -1,4 +1,4 @@
-//! What one edit did to a text.
+//! The change of a text by one edit.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ pub(crate) struct Splice {
     pub(crate) offset: usize,
     /// The previous text; usually empty.
     pub(crate) removed: String,
-    /// What stands there now.
+    /// Inserted text.
     pub(crate) inserted: String,
 }
 

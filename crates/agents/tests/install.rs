@@ -336,6 +336,22 @@ mod unix {
     }
 
     #[test]
+    fn copies_that_a_killed_run_left_are_removed_but_not_those_in_use() {
+        let fixture = Fixture::new();
+        fixture.write("home/.cursor/mcp.json", "{}");
+        fixture.write("home/.cursor/.mcp.json.quarry-1-1", "{\"key\": \"left");
+        fixture.write("home/.cursor/.mcp.json.quarry-2-2", "{\"key\": \"in use");
+        let in_use = fs::File::open(fixture.path("home/.cursor/.mcp.json.quarry-2-2")).unwrap();
+        in_use.lock().unwrap();
+        fixture.install(&["cursor"], Scope::User);
+        let exists = |name: &str| fixture.path("home/.cursor").join(name).exists();
+        assert_eq!((exists(".mcp.json.quarry-1-1"), exists(".mcp.json.quarry-2-2")), (false, true));
+        drop(in_use);
+        fixture.uninstall(&["cursor"], Scope::User);
+        assert!(!exists(".mcp.json.quarry-2-2"));
+    }
+
+    #[test]
     fn links_in_a_project_do_not_lead_out_of_it() {
         for link in [".mcp.json", ".cursor", ".github"] {
             let fixture = Fixture::new();

@@ -14,7 +14,8 @@ use quarry_files::cache::{CacheEntry, EntryState, PruneOutcome, Pruned, Selectio
 use quarry_index::{UserDirectories, UserIndexes};
 #[cfg(feature = "eval")]
 use quarry_llm::CachedAnswers;
-#[cfg(feature = "judge")]
+use quarry_related::KeptRelations;
+#[cfg(feature = "data")]
 use quarry_sandbox::packages::{self, CachedPackages};
 use quarry_text::counted;
 use serde::Serialize;
@@ -82,6 +83,8 @@ enum Kind {
     Answers,
     /// Sets of packages of test programs
     Packages,
+    /// Relations and histories of source trees
+    Related,
 }
 
 #[derive(Serialize)]
@@ -234,10 +237,11 @@ impl Kind {
             Self::Indexes => in_cache("index"),
             Self::Vectors => in_cache(VECTORS),
             Self::Answers => in_cache(VECTORS).map(|vectors| vectors.join(ANSWERS)),
-            #[cfg(feature = "judge")]
+            #[cfg(feature = "data")]
             Self::Packages => packages::default_cache(),
-            #[cfg(not(feature = "judge"))]
+            #[cfg(not(feature = "data"))]
             Self::Packages => None,
+            Self::Related => in_cache(quarry_related::DIRECTORY),
         }
     }
 
@@ -246,11 +250,12 @@ impl Kind {
         match self {
             Self::Indexes => UserIndexes::list(&UserDirectories::default()),
             Self::Vectors => CachedVectors::list(directory),
+            Self::Related => KeptRelations::list(directory),
             #[cfg(feature = "eval")]
             Self::Answers => CachedAnswers::list(directory),
-            #[cfg(feature = "judge")]
+            #[cfg(feature = "data")]
             Self::Packages => CachedPackages::list(directory),
-            #[cfg(not(feature = "judge"))]
+            #[cfg(not(feature = "data"))]
             _ => Ok(Vec::new()),
         }
     }
@@ -260,11 +265,12 @@ impl Kind {
         match self {
             Self::Indexes => UserIndexes::prune(&UserDirectories::default(), selection, dry_run),
             Self::Vectors => CachedVectors::prune(directory, selection, dry_run),
+            Self::Related => KeptRelations::prune(directory, selection, dry_run),
             #[cfg(feature = "eval")]
             Self::Answers => CachedAnswers::prune(directory, selection, dry_run),
-            #[cfg(feature = "judge")]
+            #[cfg(feature = "data")]
             Self::Packages => CachedPackages::prune(directory, selection, dry_run),
-            #[cfg(not(feature = "judge"))]
+            #[cfg(not(feature = "data"))]
             _ => Ok(Vec::new()),
         }
     }
@@ -275,6 +281,7 @@ impl Kind {
             Self::Vectors => "vectors",
             Self::Answers => "answers",
             Self::Packages => "packages",
+            Self::Related => "related",
         }
     }
 }

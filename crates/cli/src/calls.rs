@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use clap::Args;
-use quarry_answer::{CallsQuestion, Tree, kind_name};
-use quarry_index::{CallSite, Callee, Calls, Hit, UnfinishedFile, Update};
+use quarry_index::{CallSite, Callee, Calls, Filter, Hit, UnfinishedFile};
+use quarry_session::{CallsQuestion, Snapshot, Tree, kind_name};
 use quarry_text::{counted, did_you_mean};
 
-use crate::index::SourceArgs;
+use crate::index::{SourceArgs, with_notices};
 use crate::output::{self, printable};
 use crate::results::FilterArgs;
 use crate::settings::{self, Settings};
@@ -20,7 +20,7 @@ use crate::similar::{position, relative};
 /// Call sites, or callees, that are printed by default.
 const DEFAULT_LIMIT: usize = 100;
 
-/// Files whose calls are not all known that are named.
+/// Maximum number of partially analyzed files that are listed.
 const MAX_UNFINISHED_NOTES: usize = 3;
 
 /// Arguments of `quarry callers` and `quarry callees`.
@@ -53,7 +53,7 @@ fn subject_text(text: &str) -> anyhow::Result<String> {
 }
 
 /// Whether it can only be `FILE:LINE`: no name ends with a number after a colon.
-fn is_position(text: &str) -> bool {
+pub fn is_position(text: &str) -> bool {
     text.rsplit_once(':')
         .is_some_and(|(_, line)| !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit()))
 }
@@ -61,7 +61,6 @@ fn is_position(text: &str) -> bool {
 /// What was asked for.
 struct Subject {
     tree: Tree,
-    filter: quarry_index::Filter,
     definitions: Vec<Hit>,
     /// Whether it was asked for by its name.
     is_name: bool,
@@ -70,10 +69,12 @@ struct Subject {
 }
 
 impl Subject {
-    fn find(args: &CallsArgs) -> anyhow::Result<Self> {
+    /// The subject of a command, and what is `found` of its definitions.
+    fn find<T>(
+        args: &CallsArgs,
+        found: impl Fn(&Tree, &[Hit]) -> anyhow::Result<T>,
+    ) -> anyhow::Result<(Self, T)> {
         let start = Instant::now();
-        let settings = Settings::load(&args.source.path)?;
-        let filter = args.filter.filter(&settings, &args.source.path)?;
         let position = match is_position(&args.subject) {
             true => {
                 let (file, line) = position(&args.subject)?;
@@ -81,26 +82,28 @@ impl Subject {
             }
             false => None,
         };
-        let opened = args.source.open(&settings, Update::IfPossible)?;
-        let tree = Tree::new(std::slice::from_ref(&args.source.path), opened.index)?;
-        let opened = Instant::now();
-        let is_name = position.is_none();
-        let definitions = match position {
-            Some((path, line)) => match tree.index.definition_at(&path, line) {
-                Some(hit) => vec![hit],
-                None => bail!(
-                    "{}: no function, method or type is indexed there; name a line in one",
-                    printable(&args.subject)
-                ),
-            },
-            None => tree.index.definitions_of(&args.subject, &quarry_index::Filter::default()),
+        let session = args.source.session();
+        let find = |tree: &Tree, snapshot: &Snapshot| {
+            let opened = Instant::now();
+            let definitions = match &position {
+                Some((path, line)) => match tree.index.definition_at(path, *line) {
+                    Some(hit) => vec![hit],
+                    None => bail!(
+                        "{}: no function, method or type is indexed there; name a line in one",
+                        printable(&args.subject)
+                    ),
+                },
+                None => tree.index.definitions_of(&args.subject, &Filter::default()),
+            };
+            if definitions.is_empty() && Path::new(&args.subject).is_file() {
+                let file = printable(&args.subject);
+                bail!("{file} is a file; name a line of a definition in it, such as {file}:12");
+            }
+            let found = found(tree, &definitions)?;
+            let (tree, is_name, open_time) = (snapshot.tree(), position.is_none(), opened - start);
+            Ok((Self { tree, definitions, is_name, open_time, opened }, found))
         };
-        if definitions.is_empty() && Path::new(&args.subject).is_file() {
-            let file = printable(&args.subject);
-            bail!("{file} is a file; name a line of a definition in it, such as {file}:12");
-        }
-        let open_time = opened - start;
-        Ok(Self { tree, filter, definitions, is_name, open_time, opened })
+        with_notices(|notices| session.ask(None, notices, find))
     }
 
     /// What programs are told of it.
@@ -112,17 +115,6 @@ impl Subject {
             took: self.opened.elapsed(),
             open_time: self.open_time,
         }
-    }
-
-    /// Says that nothing has the name, and what may have been meant.
-    fn note_unknown(&self, name: &str) {
-        let names: Vec<String> =
-            self.tree.index.units(&quarry_index::Filter::default()).map(|hit| hit.name).collect();
-        let own =
-            names.iter().map(|name| name.rsplit('.').next().unwrap_or(name)).filter(|own| !own.is_empty());
-        let last = name.rsplit(['.', ':', '#', '/']).next().unwrap_or(name);
-        let meant = did_you_mean(last, own).map_or_else(String::new, |question| format!("; {question}"));
-        output::note(&printable(&format!("nothing in the tree defines `{name}`{meant}")));
     }
 
     /// Says in which files more calls may be.
@@ -141,21 +133,33 @@ impl Subject {
     }
 }
 
+/// Says that nothing has the name, and what may have been meant.
+pub fn note_unknown(tree: &Tree, name: &str) {
+    let names: Vec<String> = tree.index.units(&Filter::default()).map(|hit| hit.name).collect();
+    let own = names.iter().map(|name| name.rsplit('.').next().unwrap_or(name)).filter(|own| !own.is_empty());
+    let last = name.rsplit(['.', ':', '#', '/']).next().unwrap_or(name);
+    let meant = did_you_mean(last, own).map_or_else(String::new, |question| format!("; {question}"));
+    output::note(&printable(&format!("nothing in the tree defines `{name}`{meant}")));
+}
+
 /// Runs `quarry callers`.
 ///
 /// # Errors
 /// When the tree cannot be indexed or nothing is defined at the position.
 pub fn callers(args: &CallsArgs) -> anyhow::Result<ExitCode> {
-    let subject = Subject::find(args)?;
-    let calls = subject.tree.index.callers(&args.subject, &subject.definitions, &subject.filter)?;
+    // The settings narrow the tree as a whole.
+    let filter = Settings::defaults().filter(&args.filter.narrowing()?, &args.source.path)?;
+    let (subject, calls) = Subject::find(args, |tree, definitions| {
+        Ok(tree.index.callers(&args.subject, definitions, &filter)?)
+    })?;
     let sites = &calls.found;
     let limit = args.limit.unwrap_or(DEFAULT_LIMIT);
     let shown = &sites[..limit.min(sites.len())];
     if subject.definitions.is_empty() && !args.json {
-        subject.note_unknown(&args.subject);
+        note_unknown(&subject.tree, &args.subject);
     }
     if args.json {
-        output::print_json(&quarry_answer::callers(&subject.tree, &subject.question(args), &calls))?;
+        output::print_json(&quarry_session::callers(&subject.tree, &subject.question(args), &calls))?;
     } else {
         let mut text = heading(&subject, &args.subject);
         text.push_str(&sites_by_file(&subject.tree, shown));
@@ -163,8 +167,8 @@ pub fn callers(args: &CallsArgs) -> anyhow::Result<ExitCode> {
             let _ = writeln!(text, "\n{} more; -k {} shows all", sites.len() - shown.len(), sites.len());
         }
         output::print(&text)?;
-        if sites.is_empty() {
-            output::note(&format!("no calls of `{}` found", printable(&args.subject)));
+        if let Some(note) = certainty_note(&calls, &printable(&args.subject)) {
+            output::note(&note);
         }
         subject.note_unfinished(&calls.unfinished);
     }
@@ -176,19 +180,19 @@ pub fn callers(args: &CallsArgs) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// When the tree cannot be indexed, nothing is defined at the position, or a file cannot be read.
 pub fn callees(args: &CallsArgs) -> anyhow::Result<ExitCode> {
-    let subject = Subject::find(args)?;
-    let mut found: Vec<(&Hit, Calls<Callee>)> = Vec::new();
-    for hit in &subject.definitions {
-        found.push((hit, subject.tree.index.callees(hit)?));
-    }
+    let (subject, callees) = Subject::find(args, |tree, definitions| {
+        let callees = definitions.iter().map(|hit| tree.index.callees(hit));
+        Ok(callees.collect::<Result<Vec<_>, _>>()?)
+    })?;
+    let found: Vec<(&Hit, Calls<Callee>)> = subject.definitions.iter().zip(callees).collect();
     let limit = args.limit.unwrap_or(DEFAULT_LIMIT);
     let is_empty = found.iter().all(|(_, callees)| callees.found.is_empty());
     if subject.definitions.is_empty() && !args.json {
-        subject.note_unknown(&args.subject);
+        note_unknown(&subject.tree, &args.subject);
     }
     if args.json {
         let callees: Vec<Calls<Callee>> = found.into_iter().map(|(_, callees)| callees).collect();
-        output::print_json(&quarry_answer::callees(&subject.tree, &subject.question(args), &callees))?;
+        output::print_json(&quarry_session::callees(&subject.tree, &subject.question(args), &callees))?;
     } else {
         let mut text = if found.len() > 1 { heading(&subject, &args.subject) } else { String::new() };
         for (hit, Calls { found: callees, .. }) in &found {
@@ -212,6 +216,22 @@ pub fn callees(args: &CallsArgs) -> anyhow::Result<ExitCode> {
         subject.note_unfinished(&unfinished);
     }
     Ok(if is_empty { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// A summary of what is not certain about the callers of a name.
+fn certainty_note(calls: &Calls<CallSite>, name: &str) -> Option<String> {
+    let (n_found, n_by_name) = (calls.found.len(), calls.n_by_name());
+    let elsewhere = match calls.n_elsewhere {
+        0 => String::new(),
+        n => format!("; imports or scopes give {} of that name another target", counted(n, "call")),
+    };
+    match (n_found, n_by_name) {
+        (0, _) => Some(format!("no calls of `{name}` found{elsewhere}")),
+        (_, 0) => None,
+        _ => Some(format!(
+            "{n_by_name} of {n_found} matched by name only: nothing determines what they call{elsewhere}"
+        )),
+    }
 }
 
 /// Which definitions have the name, where there are several.
@@ -263,14 +283,14 @@ fn sites_by_file(tree: &Tree, sites: &[CallSite]) -> String {
     text
 }
 
-/// What is not sure of a call.
+/// The uncertainty of a call.
 fn doubt(tree: &Tree, site: &CallSite) -> String {
     match (site.is_certain, &site.definitions[..]) {
         (true, _) | (_, []) => String::new(),
         (false, [_]) => "  (matched by name only)".to_owned(),
         (false, units) => {
             let positions: Vec<String> = units.iter().map(|unit| position_of(tree, *unit)).collect();
-            format!("  (could be any of {}: {})", units.len(), first_of(&positions))
+            format!("  (matched by name only: any of {}: {})", units.len(), first_of(&positions))
         }
     }
 }

@@ -9,10 +9,13 @@ use quarry_index::{Index, OpenOptions, Remembered};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::model_choice::ModelChoice;
+use crate::model::ModelChoice;
 use crate::output;
 use crate::settings::{self, Settings};
 use crate::tuned::{self, Tuned};
+
+/// Width of the column of values; longer values push their origin to the right.
+const MAX_COLUMN_CHARS: usize = 60;
 
 /// Arguments of `quarry config`.
 #[derive(Debug, Args)]
@@ -122,9 +125,11 @@ fn text(answer: &SettingsView) -> String {
         .map(|setting| (setting.name.as_str(), value(&setting.value), origin(&setting.from)))
         .collect();
     let width = rows.iter().map(|(_, value, _)| value.chars().count()).max().unwrap_or_default();
+    let width = width.min(MAX_COLUMN_CHARS);
+    let name_width = rows.iter().map(|(name, ..)| name.len()).max().unwrap_or_default();
     let mut text = String::new();
     for (name, value, origin) in rows {
-        let _ = writeln!(text, "{name:<10} {value:<width$}  {origin}");
+        let _ = writeln!(text, "{name:<name_width$} {value:<width$}  {origin}");
     }
     text.push_str("\nSettings files, highest precedence first:\n");
     for file in &answer.files {

@@ -4,20 +4,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use quarry_answer::context::{ContextRequest, Weights, context, file_tokens};
-use quarry_answer::outline::outline;
-use quarry_answer::{TOKENIZER, Tree, count_tokens};
-use quarry_index::{Filter, Update};
+use quarry_index::Filter;
+use quarry_session::context::{ContextRequest, Weights, context, file_tokens};
+use quarry_session::outline::outline;
+use quarry_session::{Snapshot, TOKENIZER, Tree, count_tokens};
 use quarry_text::counted;
 use serde::Serialize;
 
-use crate::index::SourcesArgs;
+use crate::index::{SourcesArgs, with_notices};
 use crate::log::{self, Record};
-use crate::model_choice::RerankArgs;
+use crate::model::RerankArgs;
 use crate::output;
 use crate::results::FilterArgs;
 use crate::search::given_query;
-use crate::settings::{self, Settings};
+use crate::settings;
 
 /// Arguments of `quarry context`.
 #[derive(Debug, Args)]
@@ -65,7 +65,7 @@ pub struct Printed<'a> {
     tokens: usize,
     /// Name of the tokenizer.
     tokenizer: &'static str,
-    /// Whether a result clearly answers; absent for a long text, and for `quarry outline`.
+    /// Whether a result clearly answers; absent for a long text searched by words alone, and for `quarry outline`.
     #[serde(skip_serializing_if = "Option::is_none")]
     confident: Option<bool>,
 }
@@ -84,32 +84,10 @@ impl Printed<'_> {
     }
 }
 
-/// What is searched.
-struct Asked {
-    tree: Tree,
-    /// What paths are relative to.
-    root: PathBuf,
-    /// What precedes them in each of several searched paths.
-    prefixes: Vec<String>,
-}
-
-impl Asked {
-    fn open(source: &SourcesArgs, filter: &FilterArgs, all: &[Settings]) -> anyhow::Result<Self> {
-        let paths = source.paths();
-        let filters = all.iter().zip(&paths).map(|(settings, path)| filter.filter(settings, path));
-        let filters: Vec<Filter> = filters.collect::<anyhow::Result<_>>()?;
-        let tree = source.open(all, filters, Update::IfPossible, true)?;
-        if let [only] = paths.as_slice() {
-            return Ok(Self { tree, root: only.clone(), prefixes: Vec::new() });
-        }
-        let prefix = |number| tree.shown_in(number, "").to_string_lossy().into_owned();
-        let prefixes = (0..tree.n_paths()).map(prefix).collect();
-        Ok(Self { tree, root: PathBuf::from("."), prefixes })
-    }
-}
-
-fn settings_of(source: &SourcesArgs) -> anyhow::Result<Vec<Settings>> {
-    source.paths().iter().map(|path| Settings::load(path)).collect()
+/// What paths are relative to.
+fn root(source: &SourcesArgs) -> PathBuf {
+    let mut paths = source.paths();
+    if paths.len() == 1 { paths.remove(0) } else { PathBuf::from(".") }
 }
 
 /// Runs `quarry context`; the exit code tells whether something clearly answers.
@@ -119,30 +97,32 @@ fn settings_of(source: &SourcesArgs) -> anyhow::Result<Vec<Settings>> {
 pub fn run(mut args: ContextArgs) -> anyhow::Result<ExitCode> {
     let query = given_query(args.query)?;
     args.source.rerank(args.rerank);
-    let all = settings_of(&args.source)?;
-    let Asked { tree, root, prefixes } = Asked::open(&args.source, &args.filter, &all)?;
-    let ranking = Settings::shared(&all).ranking(None);
-    let found = context(
-        &tree.index,
-        &ContextRequest {
-            query: &query,
-            filter: &Filter::default(),
-            ranking: &ranking,
-            max_tokens: args.tokens,
-            weights: Weights::default(),
-            prefixes: &prefixes,
-        },
-    )?;
-    let (text, confident) = (found.text.as_str(), found.confident);
-    let tokens = count_tokens(text);
-    let shown: Vec<_> = found.shown.iter().map(|unit| tree.index.unit(*unit)).collect();
-    log::append(|| {
-        let mut record = Record::of_hits("context", &tree, &query, shown.iter(), None);
-        record.tokens = Some(tokens);
-        record.file_tokens = Some(file_tokens(&tree.index, &found.shown));
-        record
-    });
-    Printed { root: &root, text, tokens, tokenizer: TOKENIZER, confident }.print(args.json, args.tokens)?;
+    let session = args.source.session(args.filter.narrowing()?);
+    let context = |tree: &Tree, snapshot: &Snapshot| {
+        let found = context(
+            &tree.index,
+            &ContextRequest {
+                query: &query,
+                filter: &Filter::default(),
+                ranking: &snapshot.defaults.ranking,
+                max_tokens: args.tokens,
+                weights: Weights::default(),
+                prefixes: &tree.prefixes(),
+            },
+        )?;
+        let tokens = count_tokens(&found.text);
+        let shown: Vec<_> = found.shown.iter().map(|unit| tree.index.unit(*unit)).collect();
+        log::append(|| {
+            let mut record = Record::of_hits("context", tree, &query, shown.iter(), None);
+            record.tokens = Some(tokens);
+            record.file_tokens = Some(file_tokens(&tree.index, &found.shown));
+            record
+        });
+        anyhow::Ok((found.text, found.confident, tokens))
+    };
+    let (text, confident, tokens) = with_notices(|notices| session.ask(None, notices, context))?;
+    let root = &root(&args.source);
+    Printed { root, text: &text, tokens, tokenizer: TOKENIZER, confident }.print(args.json, args.tokens)?;
     Ok(ExitCode::from(u8::from(confident == Some(false))))
 }
 
@@ -151,11 +131,13 @@ pub fn run(mut args: ContextArgs) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// When a tree cannot be indexed.
 pub fn run_outline(args: &OutlineArgs) -> anyhow::Result<ExitCode> {
-    let all = settings_of(&args.source)?;
-    let Asked { tree, root, prefixes } = Asked::open(&args.source, &args.filter, &all)?;
-    let text = outline(&tree.index, &Filter::default(), args.tokens, &prefixes)?;
-    let tokens = count_tokens(&text);
-    Printed { root: &root, text: &text, tokens, tokenizer: TOKENIZER, confident: None }
+    let session = args.source.session(args.filter.narrowing()?);
+    let outline = |tree: &Tree, _: &Snapshot| -> anyhow::Result<String> {
+        Ok(outline(&tree.index, &Filter::default(), args.tokens, &tree.prefixes())?)
+    };
+    let text = with_notices(|notices| session.ask(None, notices, outline))?;
+    let (root, tokens) = (&root(&args.source), count_tokens(&text));
+    Printed { root, text: &text, tokens, tokenizer: TOKENIZER, confident: None }
         .print(args.json, args.tokens)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,8 +1,6 @@
 //! `quarry data`: reading, checking, converting and making data sets.
 
-#[cfg(feature = "judge")]
 mod api_docs;
-mod browse;
 pub mod build;
 pub mod check;
 mod compare;
@@ -13,7 +11,7 @@ pub mod describe;
 mod distractors;
 pub mod formats;
 pub mod intent;
-pub mod leaks;
+pub mod judging;
 mod negatives;
 pub mod pull;
 mod report;
@@ -41,11 +39,9 @@ pub struct DataArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Page through, filter and search pairs of queries and functions
-    Browse(browse::BrowseArgs),
     /// Build a labeled benchmark and training pairs from source trees, by a plan, or show what is built
     Build(Box<build::BuildArgs>),
-    /// Check data files, and report what is wrong and where; or report what data sets share
+    /// Check data files, and report what is wrong and where
     Check(check::CheckArgs),
     /// Convert data sets from one format to another
     Convert(convert::ConvertArgs),
@@ -101,12 +97,8 @@ fn inputs_and_output(paths: &[PathBuf]) -> anyhow::Result<(&[PathBuf], &Path)> {
 }
 
 /// Runs `quarry data`.
-///
-/// # Errors
-/// When a file is missing or wrong, or the result cannot be written.
 pub fn run(args: DataArgs) -> anyhow::Result<ExitCode> {
     match args.command {
-        Command::Browse(args) => browse::run(&args),
         Command::Build(args) => build::run(&args),
         Command::Intent(args) => intent::run(&args),
         Command::Check(args) => check::run(&args),

@@ -8,11 +8,11 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::{Args, ColorChoice};
+use clap::Args;
 use indicatif::HumanBytes;
 use quarry_embed::Embedder;
 use quarry_index::{Index, OpenOptions, RebuildReason, Status, Update, expected_bytes};
-#[cfg(feature = "judge")]
+#[cfg(feature = "data")]
 use quarry_sandbox::{MemoryBound, Runner, SEARCH_PATH};
 use quarry_source::languages;
 use quarry_text::counted;
@@ -20,13 +20,13 @@ use quarry_walk::{self as walk, ListedFile, Listing, SkipReason, WalkOptions};
 use serde::Serialize;
 
 use crate::index::{IGNORED, SourceArgs};
-use crate::model_choice::RerankArgs;
+use crate::model::RerankArgs;
 use crate::output;
 use crate::settings::{self, Settings};
 use crate::terminal::Terminal;
 use crate::{log, watch};
 
-/// Less space than this is too little for anything; bytes.
+/// Minimum free bytes.
 const LEAST_SPACE: u64 = 16 << 20;
 
 /// Maximum time for checking the files of a tree; the rest is not checked.
@@ -119,7 +119,7 @@ fn check_all(source: &SourceArgs, tell: &mut dyn FnMut(Check) -> io::Result<()>)
     }
     tell(terminal(&settings))?;
     tell(searches())?;
-    #[cfg(feature = "judge")]
+    #[cfg(feature = "data")]
     tell(programs())?;
     Ok(())
 }
@@ -149,7 +149,16 @@ fn index_checks(
             )
         };
         checks.extend(status.ignored.iter().map(of_others));
-        checks.push(index(source, &status, options, model));
+        let (path, open) = (source.path.clone(), options.clone());
+        checks.push(match within(PATIENCE, move || Index::damage(&path, &open)) {
+            None => Check::warning("index", too_long("not all damage to it was"), NARROWER),
+            Some(Ok(damage)) if !damage.is_empty() => {
+                let damage: Vec<String> =
+                    damage.into_iter().map(|error| format!("{:#}", anyhow::Error::from(error))).collect();
+                Check::warning("index", damage.join(", "), "`quarry index --rebuild` builds it again")
+            }
+            _ => index(source, &status, options, model),
+        });
         checks.extend(storage(&status, listing));
     }
     checks
@@ -205,7 +214,8 @@ fn settings_files(root: &Path) -> (Vec<Check>, Settings) {
         }
         Ok(settings) => (vec![Check::ok("settings", there.join(", "))], settings),
         Err(error) => {
-            let check = Check::broken("settings", format!("{error:#}"), "fix or remove the file");
+            let problem = format!("{:#}", anyhow::Error::from(error));
+            let check = Check::broken("settings", problem, "fix or remove the file");
             (vec![check], Settings::defaults())
         }
     }
@@ -409,8 +419,7 @@ fn space(free: u64, needed: u64) -> Check {
 }
 
 fn terminal(settings: &Settings) -> Check {
-    let choice = settings.get(|layer| layer.color).unwrap_or(ColorChoice::Auto);
-    let Terminal { color, links } = Terminal::of_stdout(choice);
+    let Terminal { color, links } = Terminal::of_stdout(settings::color_choice(settings));
     let can = |able: bool, what: &str| format!("{}{what}", if able { "" } else { "no " });
     let found = format!("{}, {}", can(color, "colors"), can(links, "links"));
     if !io::stdout().is_terminal() {
@@ -443,11 +452,11 @@ fn searches() -> Check {
 }
 
 /// What a bound by sampling means.
-#[cfg(feature = "judge")]
+#[cfg(feature = "data")]
 const WATCHED: &str = "without a cgroup: memory is sampled, so a program may use twice its limit";
 
 /// What `quarry judge` runs programs with; search does not need it.
-#[cfg(feature = "judge")]
+#[cfg(feature = "data")]
 fn programs() -> Check {
     let sandbox = match quarry_sandbox::Bubblewrap::open() {
         Ok(sandbox) => match sandbox.memory_bound() {

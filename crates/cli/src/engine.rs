@@ -44,8 +44,8 @@ mod connected {
     use std::time::{Duration, Instant};
 
     use anyhow::Context;
-    use quarry_engine::{Event, Milvus};
     use quarry_index::Index;
+    use quarry_milvus::{Event, Milvus};
 
     use super::Upload;
     use crate::output;
@@ -92,7 +92,7 @@ mod connected {
         let engine = connect(url, UPLOAD_PATIENCE)?;
         let bar = Progress::new("uploading", 0);
         let mut show = |Event::Stored { done, total }: Event| bar.set(done as u64, total as u64);
-        let uploaded = quarry_engine::upload(&engine, (&tree, &root.to_string_lossy()), index, &mut show);
+        let uploaded = quarry_milvus::upload(&engine, (&tree, &root.to_string_lossy()), index, &mut show);
         bar.finish_and_clear();
         let uploaded = uploaded?;
         Ok(Upload {
@@ -101,7 +101,7 @@ mod connected {
             stored_units: uploaded.stored_units,
             resumed_files: uploaded.resumed_files,
             removed_files: uploaded.removed_files,
-            took_ms: quarry_answer::milliseconds(start.elapsed()),
+            took_ms: quarry_session::milliseconds(start.elapsed()),
         })
     }
 
@@ -115,7 +115,7 @@ mod connected {
             (None, Some(of_path)) => of_path.to_string_lossy().into_owned(),
             _ => tree_name(name, path)?,
         };
-        quarry_engine::remove(&connect(url, UPLOAD_PATIENCE)?, &tree)?;
+        quarry_milvus::remove(&connect(url, UPLOAD_PATIENCE)?, &tree)?;
         output::note(&format!("{tree}: removed from the engine"));
         Ok(())
     }
@@ -133,10 +133,10 @@ mod connected {
         use std::sync::Arc;
         use std::time::Duration;
 
-        use quarry_answer::{Elsewhere, Need};
         use quarry_embed::Embedder;
-        use quarry_engine::{ReadOptions, Reader, Search};
         use quarry_index::{Error, Index};
+        use quarry_milvus::{ReadOptions, Reader, Search};
+        use quarry_session::{Elsewhere, Need};
 
         /// The longest that a read may take for somebody who searches: less than a request has.
         const PATIENCE: Duration = Duration::from_secs(10);

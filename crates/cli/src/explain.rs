@@ -25,7 +25,7 @@ fn branches(text: &mut String, before: &str, explanation: &Explanation) {
     }
 }
 
-/// Whether a number stands for several that it is not computed from.
+/// Returns whether a number stands for several that it is not computed from.
 fn is_list(explanation: &Explanation) -> bool {
     explanation.combination.is_none() && explanation.parts.len() > 1
 }

@@ -1,29 +1,35 @@
 //! `quarry index`: building and refreshing an index.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use clap::Args;
-use quarry_answer::Tree;
+use indicatif::{HumanBytes, HumanDuration};
 use quarry_embed::Embedder;
-use quarry_index::{
-    Error, Event, Filter, Index, OpenOptions, Opened, Outdated, RebuildReason, SegmentPool, Update,
-};
+use quarry_index::{Event, Index, OpenOptions, Opened, Outdated, RebuildReason, SegmentPool, Update};
+use quarry_session::models::{Quality, Rerank};
+use quarry_session::settings::Narrowing;
+use quarry_session::{Models, Notice, Notices, OpenChoice, Session, SessionError, byte_size};
 use quarry_text::counted;
-use quarry_walk::{WalkChoice, WalkOptions, count_by_reason, skipped_in_words};
+use quarry_walk::{WalkChoice, count_by_reason, skipped_in_words};
 use serde::Serialize;
 
-use crate::model::Quality;
-use crate::model_choice::{ModelChoice, ModelSource, RerankArgs};
+use crate::model::{RerankArgs, quality_parser};
 use crate::progress::Progress;
 use crate::settings::Settings;
 use crate::tuned::{self, Tuned};
 use crate::watch::{self, WatchArgs};
-use crate::{byte_size, model, output};
+use crate::{model, output};
+
+/// Units that one core embeds for re-ranking in a second, and bytes of their vectors (`docs/reports/performance.md`).
+const EMBEDDED_PER_SECOND: f64 = 30.0;
+const BYTES_PER_UNIT: u64 = 800;
 
 /// A tree, where its index is and what that is made with.
 #[derive(Debug, Args)]
@@ -48,8 +54,8 @@ pub struct SourcesArgs {
 /// Where the index of a tree is and what it is made with.
 #[derive(Debug, Clone, Args)]
 struct OpenArgs {
-    /// Directory of the index of PATH [default: that of PATH or else of the nearest directory above it, in its .quarry
-    /// or in the user's cache]
+    /// Directory of the index of PATH [default: the nearest index at or above PATH, in its .quarry or in the
+    /// user's cache]
     #[arg(long, value_name = "DIR")]
     index: Option<PathBuf>,
     /// Embedding model: a transformer's directory, a static model's file or directory, or `builtin`; `quarry index
@@ -71,9 +77,9 @@ struct OpenArgs {
     no_ignore: bool,
     #[arg(long, overrides_with = "no_ignore", hide = true)]
     ignore: bool,
-    /// What orders results again; nothing does where a command has no use for it.
+    /// Re-ranking options; empty where a command does not re-rank.
     #[arg(skip)]
-    rerank: Option<RerankArgs>,
+    rerank: Option<Rerank>,
     /// What limits how much of the indexes is open at a time.
     #[arg(skip)]
     pool: Option<Arc<SegmentPool>>,
@@ -84,9 +90,13 @@ struct OpenArgs {
 pub struct IndexArgs {
     #[command(flatten)]
     source: SourceArgs,
-    /// Also compute the vectors that searches of this quality need [default: that of the settings, else fast]
-    #[arg(long, value_name = "NAME")]
+    /// Also compute the vectors that searches of this quality need; `auto` computes none, and uses those of `best` [default: that
+    /// of the settings, else auto]
+    #[arg(long, value_name = "NAME", value_parser = quality_parser())]
     quality: Option<Quality>,
+    /// Also compute the vectors that searches with `--reranker DIR` need
+    #[arg(long, value_name = "DIR", conflicts_with = "quality")]
+    reranker: Option<PathBuf>,
     /// Rebuild the index even if it is fresh
     #[arg(long)]
     rebuild: bool,
@@ -126,7 +136,7 @@ pub struct Summary<'a> {
     reason: Option<String>,
     /// Units that were embedded this time.
     embedded_units: usize,
-    /// Number of units embedded for re-rankers, if there are any.
+    /// Number of units embedded for the re-ranker, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     embedded_ahead: Option<usize>,
     /// Number of skipped files by reason.
@@ -144,7 +154,9 @@ pub struct Summary<'a> {
 /// When the tree cannot be indexed.
 pub fn run(mut args: IndexArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
-    args.source.rerank(RerankArgs::of_quality(args.quality));
+    let (quality, reranker) = (args.quality, args.reranker.take());
+    // Cross-encoders compute nothing ahead of a query.
+    args.source.open.rerank = Some(Rerank { quality, reranker, cross_encoder: None });
     if args.watch.watch {
         return watch::run(args.source, &args.watch, args.json);
     }
@@ -173,8 +185,11 @@ pub fn run(mut args: IndexArgs) -> anyhow::Result<ExitCode> {
         );
     }
     let opened = source.open_as(&options, source.load_model(&settings)?)?;
-    let work = opened.index.precomputation();
-    let counts = work.map(|work| with_progress(|events| work.embed(&|| false, events))).transpose()?;
+    let is_optional = opened.index.reranks_stored_only();
+    let work = opened.index.precomputation().filter(|_| !is_optional);
+    let counts = work
+        .map(|work| with_notices(|notices| work.embed(&|| false, &|event| notices(Notice::Event(&event)))));
+    let counts = counts.transpose()?;
     #[cfg_attr(not(feature = "milvus"), allow(unused_mut, reason = "nothing is added"))]
     let mut summary = Summary {
         embedded_ahead: counts.map(|counts| counts.embedded),
@@ -182,6 +197,10 @@ pub fn run(mut args: IndexArgs) -> anyhow::Result<ExitCode> {
     };
     if !args.json {
         output::note(&summary.sentence());
+        match if is_optional { opened.index.n_not_precomputed()? } else { 0 } {
+            0 => {}
+            n => output::note(&offer(n)),
+        }
     }
     #[cfg(feature = "milvus")]
     if let Some(url) = &args.to {
@@ -198,6 +217,19 @@ pub fn run(mut args: IndexArgs) -> anyhow::Result<ExitCode> {
         forget_tuned(&source.path, name)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Benefit of re-ranking, and the cost of embedding so many units for it.
+fn offer(n: usize) -> String {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let seconds = (n as f64 / (EMBEDDED_PER_SECOND * cores as f64)).max(1.0);
+    format!(
+        "`quarry index --quality best` stores vectors of {} for re-ranking (about {}, {}), which raises the NDCG@10 of questions \
+         about functions from 0.51 to 0.57",
+        counted(n, "unit"),
+        HumanDuration(Duration::from_secs_f64(seconds)),
+        HumanBytes(n as u64 * BYTES_PER_UNIT)
+    )
 }
 
 /// Has searches of `path` use the model that it was just indexed with, whose place another one took by `quarry tune`:
@@ -236,7 +268,7 @@ impl<'a> Summary<'a> {
             embedded_units: built.as_ref().map_or(0, |report| report.n_embedded),
             embedded_ahead: None,
             skipped: built.as_ref().map_or_else(BTreeMap::new, |report| count_by_reason(&report.skipped)),
-            took_ms: quarry_answer::milliseconds(took),
+            took_ms: quarry_session::milliseconds(took),
             upload: None,
         }
     }
@@ -265,21 +297,17 @@ impl<'a> Summary<'a> {
 impl SourceArgs {
     /// Has models order results again, as these arguments say.
     pub fn rerank(&mut self, rerank: RerankArgs) {
-        self.open.rerank = Some(rerank);
+        self.open.rerank = Some(rerank.into());
     }
 
-    /// Opens the index for a search, showing the progress.
-    ///
-    /// # Errors
-    /// When the tree cannot be indexed, or there is no index and `--no-index-update` is given.
-    pub fn open(&self, settings: &Settings, update: Update) -> anyhow::Result<Opened> {
-        let options = OpenOptions { update, ..self.options(settings) };
-        self.open_as(&options, self.load_model(settings)?)
+    /// The tree, for questions.
+    pub fn session(&self) -> Session {
+        Session::new(vec![self.path.clone()], self.open.choice())
     }
 
     /// Where the index is and what it covers.
     pub fn options(&self, settings: &Settings) -> OpenOptions {
-        self.open.options(settings)
+        self.open.choice().options(settings)
     }
 
     /// The model that the command line, else the index, else a settings file names.
@@ -287,7 +315,8 @@ impl SourceArgs {
     /// # Errors
     /// When it is missing or broken.
     pub fn load_model(&self, settings: &Settings) -> anyhow::Result<Arc<dyn Embedder>> {
-        self.open.model(&self.path, settings)?.load(&self.path)
+        let (path, settings) = (std::slice::from_ref(&self.path), std::slice::from_ref(settings));
+        Ok(self.open.choice().load_model(path, settings)?)
     }
 
     /// Opens the index with a loaded model.
@@ -295,7 +324,10 @@ impl SourceArgs {
     /// # Errors
     /// When the tree cannot be indexed.
     pub fn open_as(&self, options: &OpenOptions, model: Arc<dyn Embedder>) -> anyhow::Result<Opened> {
-        let opened = with_progress(|events| Index::open_or_build(&self.path, options, Some(model), events))?;
+        let opened = with_notices(|notices| {
+            let events = |event: Event| notices(Notice::Event(&event));
+            Index::open_or_build(&self.path, options, Some(model), &events)
+        })?;
         tell_unwritten(std::slice::from_ref(&opened));
         Ok(opened)
     }
@@ -319,30 +351,14 @@ impl SourcesArgs {
         }
     }
 
-    /// Opens the indexes of the searched paths, by the settings and the filter of each path. Of several paths, a
-    /// directory without anything to index is reported and skipped. A search that ranks nothing needs no model, unless
-    /// one is named.
-    ///
-    /// # Errors
-    /// When a tree cannot be indexed, there is no index and none is to be built, or the paths do not go together.
-    pub fn open(
-        &self,
-        settings: &[Settings],
-        filters: Vec<Filter>,
-        update: Update,
-        is_ranked: bool,
-    ) -> anyhow::Result<Tree> {
-        let model = match is_ranked || self.open.model.is_some() {
-            true => Some(self.load_model(settings)?),
-            false => None,
-        };
-        with_progress(|events| self.open_with(settings, &filters, update, model, events))
+    /// The trees, for questions.
+    pub fn session(&self, narrowing: Narrowing) -> Session {
+        Session::new(self.paths(), self.open.choice()).narrowed(narrowing)
     }
 
-    /// The same options for other paths.
-    #[cfg(feature = "lsp")]
-    pub fn of_paths(&self, paths: Vec<PathBuf>) -> Self {
-        Self { paths, open: self.open.clone() }
+    /// How trees are opened.
+    pub fn choice(&self) -> OpenChoice {
+        self.open.choice()
     }
 
     /// Names the paths independently of the current directory.
@@ -372,10 +388,11 @@ impl SourcesArgs {
     /// When it is missing or broken.
     #[cfg(all(feature = "serve", feature = "milvus"))]
     pub fn load_named_model(&self, settings: &Settings) -> anyhow::Result<Arc<dyn Embedder>> {
-        let path = self.open.model.as_deref().and_then(model::named).map(Path::to_owned);
-        ModelChoice { path, ..ModelChoice::default() }
+        let path = self.open.model.as_deref().and_then(quarry_session::models::named).map(Path::to_owned);
+        let choice = model::ModelChoice { path, ..Default::default() };
+        Ok(choice
             .reranked(self.open.rerank.as_ref(), settings)
-            .load(Path::new("."))
+            .load(Path::new("."), &model::beside_the_program())?)
     }
 
     /// Limits how much of the indexes is open at a time.
@@ -386,165 +403,49 @@ impl SourcesArgs {
 
     /// Has models order results again, as these arguments say.
     pub fn rerank(&mut self, rerank: RerankArgs) {
-        self.open.rerank = Some(rerank);
-    }
-
-    /// The model of all paths, that the command line, else their indexes, else settings files name.
-    ///
-    /// # Errors
-    /// When it is missing or broken, or the paths name several.
-    pub fn load_model(&self, settings: &[Settings]) -> anyhow::Result<Arc<dyn Embedder>> {
-        let paths = self.paths();
-        self.model(&paths, settings)?.load(&paths[0])
-    }
-
-    /// Where the index of each path is and what it covers.
-    pub fn options(&self, settings: &[Settings]) -> Vec<OpenOptions> {
-        settings.iter().map(|settings| self.open.options(settings)).collect()
-    }
-
-    /// Like [`open`](Self::open), with a model that was loaded before, and tells `events` of progress.
-    ///
-    /// # Errors
-    /// As those of [`open`](Self::open).
-    fn open_with(
-        &self,
-        settings: &[Settings],
-        filters: &[Filter],
-        update: Update,
-        model: Option<Arc<dyn Embedder>>,
-        events: &(dyn Fn(Event) + Sync),
-    ) -> anyhow::Result<Tree> {
-        let (mut index, numbers) = self.open_filled(settings, update, model, events)?;
-        for (number, asked) in numbers.iter().enumerate() {
-            index.narrow(number, filters[*asked].clone());
-        }
-        let paths = self.paths();
-        let filled: Vec<PathBuf> = numbers.iter().map(|number| paths[*number].clone()).collect();
-        Ok(Tree::new(&filled, index)?)
-    }
-
-    /// Like [`open`](Self::open), with a model that was loaded before, and tells `events` of progress. Paths keep their
-    /// numbers, whether or not there is something to index.
-    ///
-    /// # Errors
-    /// As those of [`open`](Self::open).
-    #[cfg(any(feature = "lsp", feature = "serve"))]
-    pub fn open_numbered(
-        &self,
-        settings: &[Settings],
-        filters: &[Filter],
-        update: Update,
-        model: Option<Arc<dyn Embedder>>,
-        events: &(dyn Fn(Event) + Sync),
-    ) -> anyhow::Result<Tree> {
-        let (mut index, numbers) = self.open_filled(settings, update, model, events)?;
-        index.renumber(&numbers);
-        for number in numbers {
-            index.narrow(number, filters[number].clone());
-        }
-        Ok(Tree::new(&self.paths(), index)?)
-    }
-
-    /// The index of the paths that have something to index, and the numbers of these among all.
-    fn open_filled(
-        &self,
-        settings: &[Settings],
-        update: Update,
-        model: Option<Arc<dyn Embedder>>,
-        events: &(dyn Fn(Event) + Sync),
-    ) -> anyhow::Result<(Index, Vec<usize>)> {
-        let mut paths = self.paths();
-        let mut numbers: Vec<usize> = (0..paths.len()).collect();
-        if let (Some(index), [_, _, ..]) = (&self.open.index, paths.as_slice()) {
-            bail!("--index {} is the index of one path; name one PATH, or omit --index", index.display());
-        }
-        let mut options = self.options(settings);
-        options.iter_mut().for_each(|options| options.update = update);
-        let opened = loop {
-            let asked: Vec<(&Path, &OpenOptions)> =
-                paths.iter().map(PathBuf::as_path).zip(&options).collect();
-            let found = Index::open_or_build_all(&asked, model.clone(), events);
-            let is_empty = |path: &PathBuf| {
-                matches!(&found, Err(Error::NothingToIndex { root, .. }) if root == path) && path.is_dir()
-            };
-            let empty = paths.iter().position(is_empty).filter(|_| paths.len() > 1);
-            let (error, empty) = match (found, empty) {
-                (Err(error), Some(empty)) => (error, empty),
-                (found, _) => break found?,
-            };
-            output::note(&error.to_string());
-            paths.remove(empty);
-            options.remove(empty);
-            numbers.remove(empty);
-        };
-        tell_unwritten(&opened);
-        let index = Index::together(opened.into_iter().map(|opened| opened.index).collect())?;
-        Ok((index, numbers))
-    }
-
-    /// The model of all paths: vectors of several models cannot be compared.
-    fn model(&self, paths: &[PathBuf], settings: &[Settings]) -> anyhow::Result<ModelChoice> {
-        let mut chosen: Option<(&Path, ModelChoice)> = None;
-        for (path, settings) in paths.iter().zip(settings) {
-            let choice = self.open.model(path, settings)?;
-            match &chosen {
-                Some((first, other)) if other.path != choice.path => bail!(
-                    "{} uses {other}, {} uses {choice}; name one model for both with --model",
-                    first.display(),
-                    path.display()
-                ),
-                Some(_) => {}
-                None => chosen = Some((path, choice)),
-            }
-        }
-        Ok(chosen.map(|(_, choice)| choice).unwrap_or_default())
+        self.open.rerank = Some(rerank.into());
     }
 }
 
 impl OpenArgs {
-    fn options(&self, settings: &Settings) -> OpenOptions {
+    fn choice(&self) -> OpenChoice {
         let said = |yes: bool, no: bool| (yes || no).then_some(yes);
-        let walk = WalkChoice {
-            max_bytes: self.max_bytes,
-            hidden: said(self.hidden, self.no_hidden),
-            ignored: said(self.no_ignore, self.ignore),
-        };
-        // What is remembered comes before the settings.
-        let of_settings =
-            WalkChoice { max_bytes: settings.get(|layer| layer.max_bytes), ..WalkChoice::default() };
-        let defaults = of_settings.over(&WalkOptions::default());
-        let (directory, pool) = (self.index.clone(), self.pool.clone());
-        OpenOptions { directory, walk, defaults, pool, ..OpenOptions::default() }
-    }
-
-    /// The model that the command line, else the index of a path, else a settings file names.
-    fn model(&self, path: &Path, settings: &Settings) -> anyhow::Result<ModelChoice> {
-        Ok(self.first_model(path, settings)?.reranked(self.rerank.as_ref(), settings))
-    }
-
-    /// The model that finds results, whatever orders them again.
-    fn first_model(&self, path: &Path, settings: &Settings) -> anyhow::Result<ModelChoice> {
-        if let Some(path) = &self.model {
-            let path = model::named(path).map(Path::to_owned);
-            return Ok(ModelChoice { path, ..ModelChoice::default() });
-        }
-        let untuned = ModelChoice::untuned(path, &self.options(settings), settings)?;
-        match Tuned::nearest(path) {
-            Some(tuned) if untuned.name().is_ok_and(|name| name == tuned.in_place_of) => Ok(ModelChoice {
-                path: tuned.path(),
-                source: ModelSource::Tuned(tuned.tree),
-                ..ModelChoice::default()
-            }),
-            _ => Ok(untuned),
+        OpenChoice {
+            directory: self.index.clone(),
+            model: self.model.clone(),
+            walk: WalkChoice {
+                max_bytes: self.max_bytes,
+                hidden: said(self.hidden, self.no_hidden),
+                ignored: said(self.no_ignore, self.ignore),
+            },
+            rerank: self.rerank.clone(),
+            models: Models::in_directories(model::beside_the_program()),
+            pool: self.pool.clone(),
+            ..OpenChoice::default()
         }
     }
 }
 
-/// Opens an index, showing the progress.
-fn with_progress<T, E>(open: impl FnOnce(&(dyn Fn(Event) + Sync)) -> Result<T, E>) -> Result<T, E> {
+/// Runs what opens an index, and shows what it tells of.
+pub fn with_notices<T>(run: impl FnOnce(Notices) -> T) -> T {
     let progress = Progress::new("reading", 0);
-    open(&|event| show(&progress, &event))
+    run(&|notice| match notice {
+        Notice::Event(event) => show(&progress, event),
+        notice => progress.suspend(|| tell(notice)),
+    })
+}
+
+/// Prints a notice about an index that is opened, but not the progress.
+pub fn tell(notice: Notice) {
+    match notice {
+        Notice::Ignored(error @ SessionError::SeveralModels { .. }) => {
+            output::note_once(&format!("{error}; searching both with that of the first"));
+        }
+        Notice::Ignored(error) => output::warn_once("searching without the settings of a tree", error),
+        Notice::Unsearched(error) => output::note_once(&error.to_string()),
+        Notice::Opened(opened) => tell_unwritten(opened),
+        Notice::Event(_) | Notice::Ready(_) => {}
+    }
 }
 
 /// Reports that indexes could not be written, why, and what is searched instead. That indexes are in memory is reported

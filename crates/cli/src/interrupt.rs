@@ -1,14 +1,25 @@
-//! Stopping in good order when the user interrupts.
+//! Signals.
 
 use std::sync::Arc;
+#[cfg(feature = "data")]
 use std::sync::atomic::{AtomicBool, Ordering};
 
+#[cfg(feature = "data")]
 use crate::output;
+
+/// Makes a write beyond the limit on the size of files (`ulimit -f`) an error, instead of a signal that ends the program.
+/// Programs that are started keep the signal.
+#[cfg(unix)]
+pub fn survive_file_size_limit() {
+    // Without it, the default remains.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+}
 
 /// A flag that is set when the user interrupts; the second time ends the program at once.
 ///
 /// # Errors
 /// When the signals cannot be had.
+#[cfg(feature = "data")]
 pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>, ctrlc::Error> {
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&stop);

@@ -7,13 +7,13 @@ const COMMANDS: [(&str, &str, bool); 10] = [
     ("agent", "agent", cfg!(feature = "agent")),
     ("data", "data", cfg!(feature = "data")),
     ("eval", "eval", cfg!(feature = "eval")),
-    ("judge", "judge", cfg!(feature = "judge")),
+    ("judge", "data", cfg!(feature = "data")),
     ("lsp", "lsp", cfg!(feature = "lsp")),
     ("mcp", "mcp", cfg!(feature = "mcp")),
     ("serve", "serve", cfg!(feature = "serve")),
     ("train", "train", cfg!(feature = "train")),
     ("tune", "train", cfg!(feature = "train")),
-    ("worker", "workers", cfg!(feature = "workers")),
+    ("worker", "data", cfg!(feature = "data")),
 ];
 
 /// What to do about a command line that names a command which this build lacks.
@@ -43,9 +43,9 @@ mod tests {
 
     #[test]
     fn a_command_that_was_left_out_names_its_feature() {
-        let commands = [("eval", "eval", true), ("worker", "workers", false)];
+        let commands = [("eval", "eval", true), ("worker", "data", false)];
         let found = problem_of("worker", &commands).unwrap_or_default();
-        assert!(found.contains("no `quarry worker`;") && found.contains("--features workers"), "{found}");
+        assert!(found.contains("no `quarry worker`;") && found.contains("--features data"), "{found}");
         assert_eq!(problem_of("eval", &commands), None);
         assert_eq!(problem_of("nothing", &commands), None);
     }

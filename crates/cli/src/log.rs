@@ -13,9 +13,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use quarry_answer::Tree;
 use quarry_files::{create_private_directory, open_private, state_directory};
 use quarry_index::Hit;
+use quarry_session::Tree;
 use quarry_text::counted;
 use serde::Serialize;
 use serde_json::Value;
@@ -33,7 +33,7 @@ pub struct LogArgs {
     /// What to do [default: show whether and where searches are recorded, and how many]
     action: Option<Action>,
     /// Record which result of the last search was the right one, by its rank from 1; pick and mcp do so automatically
-    #[arg(long, value_name = "RANK", conflicts_with = "action")]
+    #[arg(long, value_name = "RANK", conflicts_with = "action", value_parser = crate::settings::at_least_one)]
     opened: Option<usize>,
     /// With show, print the number of tokens given to agents, and that of the files that they read in parts
     #[arg(long, conflicts_with = "opened")]

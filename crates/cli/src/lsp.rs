@@ -1,28 +1,28 @@
 //! `quarry lsp`: search for editors.
 
-use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread;
+use std::time::Duration;
 
-use clap::{Args, ValueEnum};
-use quarry_answer::{Excerpt, Shown, StatusView};
-use quarry_embed::Embedder;
-use quarry_index::{Error, Event, Filter, Index, Update};
-use quarry_lsp::{Ending, OpenError, Opened, Opener};
+use clap::Args;
+use quarry_index::{Index, OpenOptions};
+use quarry_lsp::{Ending, OpenError, Opener};
+use quarry_session::models::{Quality, Rerank};
+use quarry_session::settings::Settings;
+use quarry_session::{Notice, OpenChoice, Session, StatusView};
 use quarry_walk::WalkOptions;
 
-use crate::index::SourcesArgs;
-use crate::model::Quality;
-use crate::model_choice::RerankArgs;
-use crate::output;
+use crate::index::{SourcesArgs, tell};
+use crate::model::RerankArgs;
 use crate::precompute::Background;
-use crate::results::FilterArgs;
-use crate::settings::Settings;
 use crate::watch::{Changes, Message, next_changes};
+
+/// Maximum time that a request waits for changed files to be indexed.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Arguments of `quarry lsp`.
 #[derive(Debug, Args)]
@@ -49,8 +49,8 @@ pub fn run(args: LspArgs) -> anyhow::Result<ExitCode> {
     let changed: Arc<OnceLock<Changed>> = Arc::default();
     let told = Arc::clone(&changed);
     let background = Background::start(move || told.get().into_iter().for_each(|changed| changed()));
-    let models = Mutex::default();
-    let trees = CommandLine { source, rerank, paths, models, background, changed };
+    let (choice, rerank) = (source.choice(), rerank.into());
+    let trees = CommandLine { choice, rerank, paths, background, changed };
     Ok(match quarry_lsp::serve(io::stdin().lock(), io::stdout(), trees)? {
         Ending::Orderly => ExitCode::SUCCESS,
         Ending::Abrupt => ExitCode::from(1),
@@ -60,17 +60,12 @@ pub fn run(args: LspArgs) -> anyhow::Result<ExitCode> {
 /// What to call when something has changed.
 type Changed = Arc<dyn Fn() + Send + Sync>;
 
-/// The models of some paths in some quality.
-type Models = HashMap<(Vec<PathBuf>, Option<String>), Arc<dyn Embedder>>;
-
 /// Opens trees as the command line and the settings of each say.
 struct CommandLine {
-    source: SourcesArgs,
-    rerank: RerankArgs,
+    choice: OpenChoice,
+    rerank: Rerank,
     /// Those that are named on the command line.
     paths: Vec<PathBuf>,
-    /// Each is loaded once.
-    models: Mutex<Models>,
     /// Embeds for re-rankers while nothing is asked.
     background: Background,
     /// What to call when more is embedded.
@@ -78,71 +73,29 @@ struct CommandLine {
 }
 
 impl CommandLine {
-    fn source(&self, paths: &[PathBuf], quality: Option<&str>) -> SourcesArgs {
-        let mut source = self.source.of_paths(paths.to_vec());
-        let quality = quality.and_then(|name| Quality::from_str(name, false).ok());
-        source.rerank(self.rerank.clone().or_quality(quality));
-        source
-    }
-
-    fn model(
-        &self,
-        source: &SourcesArgs,
-        settings: &[Settings],
-        quality: Option<&str>,
-    ) -> anyhow::Result<Arc<dyn Embedder>> {
-        let key = (source.paths(), quality.map(str::to_owned));
-        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(model) = models.get(&key) {
-            return Ok(Arc::clone(model));
-        }
-        let model = source.load_model(settings)?;
-        models.insert(key, Arc::clone(&model));
-        Ok(model)
-    }
-
-    fn open_paths(
-        &self,
-        paths: &[PathBuf],
-        quality: Option<&str>,
-        events: &(dyn Fn(Event) + Sync),
-    ) -> anyhow::Result<Opened> {
-        let source = self.source(paths, quality);
-        let all = settings_of(paths);
-        let model = self.model(&source, &all, quality)?;
-        let narrow = FilterArgs::default();
-        let filter = |(settings, path): (&Settings, &PathBuf)| narrow.filter(settings, path);
-        let filters: Vec<Filter> = all.iter().zip(paths).map(filter).collect::<anyhow::Result<_>>()?;
-        let tree = source.open_numbered(&all, &filters, Update::IfPossible, Some(model), events)?;
-        self.background.embed(&tree.index);
-        let settings = Settings::shared(&all);
-        let context = settings.get(|layer| layer.context).unwrap_or_default();
-        let excerpt = match settings.get(|layer| layer.lines).unwrap_or_default() {
-            0 => Excerpt::All,
-            n => Excerpt::Best(n),
+    fn choice(&self, quality: Option<&str>) -> OpenChoice {
+        let rerank = match quality.and_then(Quality::named) {
+            Some(quality) => Rerank { quality: Some(quality), reranker: None, ..self.rerank.clone() },
+            None => self.rerank.clone(),
         };
-        Ok(Opened {
-            tree,
-            ranking: settings.ranking(None),
-            limit: settings.get(|layer| layer.limit).unwrap_or_default(),
-            threshold: settings.get(|layer| layer.threshold),
-            shown: Shown { units: true, excerpt, context: (context, context) },
-        })
+        OpenChoice { rerank: Some(rerank), ..self.choice.clone() }
     }
 
     fn states(&self, paths: &[PathBuf]) -> anyhow::Result<Vec<StatusView>> {
-        let all = settings_of(paths);
-        let options = self.source(paths, None).options(&all);
-        let state = |(path, options)| Ok(StatusView::of(Index::status(path, options)?));
-        paths.iter().map(PathBuf::as_path).zip(&options).map(state).collect()
+        let state = |path: &PathBuf| Ok(StatusView::of(Index::status(path, &self.options(path))?));
+        paths.iter().map(state).collect()
+    }
+
+    /// The options of a path, whose settings may not be readable.
+    fn options(&self, path: &Path) -> OpenOptions {
+        self.choice.options(&Settings::load(path).unwrap_or_else(|_| Settings::defaults()))
     }
 
     /// Which files of some paths are found, and where their indexes are.
     fn followed(&self, paths: &[PathBuf]) -> (Vec<(PathBuf, WalkOptions)>, Vec<PathBuf>) {
         let (mut walks, mut indexes) = (Vec::new(), Vec::new());
         for path in paths {
-            let settings = Settings::load(path).unwrap_or_else(|_| Settings::defaults());
-            let options = self.source.options(std::slice::from_ref(&settings)).pop().unwrap_or_default();
+            let options = self.options(path);
             if let Ok(walk) = Index::found(path, &options) {
                 walks.push((path.clone(), walk));
             }
@@ -156,27 +109,21 @@ impl CommandLine {
 
 impl Opener for CommandLine {
     fn qualities(&self) -> Vec<String> {
-        let names = Quality::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-        names.map(|value| value.get_name().to_owned()).collect()
+        Quality::NAMES.map(str::to_owned).to_vec()
     }
 
     fn paths(&self) -> Vec<PathBuf> {
         self.paths.clone()
     }
 
-    fn open(
-        &self,
-        paths: &[PathBuf],
-        quality: Option<&str>,
-        events: &(dyn Fn(Event) + Sync),
-    ) -> Result<Opened, OpenError> {
-        self.open_paths(paths, quality, events).map_err(|error| {
-            let text = format!("{error:#}");
-            match error.downcast_ref() {
-                Some(Error::NothingToIndex { .. }) => OpenError::Nothing(text),
-                _ => OpenError::Failed(text),
-            }
-        })
+    fn session(&self, paths: &[PathBuf], quality: Option<&str>) -> Session {
+        let background = self.background.clone();
+        let told = move |notice: Notice| heed(&background, notice);
+        Session::new(paths.to_vec(), self.choice(quality)).lenient().waiting(PATIENCE, told)
+    }
+
+    fn told(&self, notice: Notice) {
+        heed(&self.background, notice);
     }
 
     fn status(&self, paths: &[PathBuf]) -> Result<Vec<StatusView>, OpenError> {
@@ -206,6 +153,14 @@ impl Opener for CommandLine {
     }
 }
 
+/// Has units of an index embedded, and prints other notices.
+fn heed(background: &Background, notice: Notice) {
+    match notice {
+        Notice::Ready(index) => background.embed(index),
+        notice => tell(notice),
+    }
+}
+
 /// Ends the watching when it is dropped.
 struct Watching(Sender<Message>);
 
@@ -214,15 +169,4 @@ impl Drop for Watching {
         // It may have ended.
         let _ = self.0.send(Message::Stop);
     }
-}
-
-/// The settings of each path. One whose settings cannot be read is searched without them, rather than not at all.
-fn settings_of(paths: &[PathBuf]) -> Vec<Settings> {
-    let settings = |path: &Path| {
-        Settings::load(path).unwrap_or_else(|error| {
-            output::note_once(&format!("{error:#}; searching without these settings"));
-            Settings::defaults()
-        })
-    };
-    paths.iter().map(|path| settings(path)).collect()
 }

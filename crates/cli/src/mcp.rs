@@ -1,20 +1,21 @@
 //! `quarry mcp`: search for coding agents.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use clap::Args;
-use quarry_index::{Index, Opened};
-use quarry_server::{Searched, Tokens, Trees, Workspace};
+use quarry_index::Index;
+use quarry_mcp::{Searched, Tokens, Trees, Workspace};
+use quarry_session::Notice;
+use quarry_session::settings::Settings;
 use quarry_walk as walk;
 
-use crate::index::{SourcesArgs, tell_ignored, tell_unwritten};
+use crate::index::{SourcesArgs, tell, tell_ignored};
 use crate::log::{self, Record};
-use crate::model_choice::RerankArgs;
-use crate::output;
+use crate::model::RerankArgs;
 use crate::precompute::Background;
-use crate::settings::Settings;
 
 /// Arguments of `quarry mcp`.
 #[derive(Debug, Args)]
@@ -36,39 +37,38 @@ pub fn run(mut args: McpArgs) -> anyhow::Result<ExitCode> {
     if let [only] = paths.as_slice() {
         walk::base_directory(only)?;
     }
-    let settings = paths.iter().map(|path| Settings::load(path)).collect::<anyhow::Result<Vec<_>>>()?;
-    let model = args.source.load_model(&settings)?;
-    for (path, options) in paths.iter().zip(args.source.options(&settings)) {
-        Index::ignored(path, &options).into_iter().flatten().for_each(|path| tell_ignored(&path));
+    let settings = paths.iter().map(|path| Settings::load(path)).collect::<Result<Vec<_>, _>>()?;
+    let choice = args.source.choice();
+    // A model is loaded once, and what is wrong with it is told before a client connects.
+    choice.load_model(&paths, &settings)?;
+    for (path, settings) in paths.iter().zip(&settings) {
+        Index::ignored(path, &choice.options(settings))
+            .into_iter()
+            .flatten()
+            .for_each(|path| tell_ignored(&path));
     }
-    let background = Arc::new(Background::start(|| {}));
+    let n_changes = Arc::clone(&choice.n_changes);
+    let embedded = move || _ = n_changes.fetch_add(1, Ordering::SeqCst);
+    let background = Arc::new(Background::start(embedded));
     let gives_way = args.source.names_no_path();
-    let source = args.source;
-    let make = move |path: &Path| {
-        // A tree whose settings cannot be read is searched without them, rather than not at all.
-        let settings = Settings::load(path).unwrap_or_else(|error| {
-            output::print_error(&error);
-            Settings::defaults()
-        });
-        let options = source.options(std::slice::from_ref(&settings)).pop().unwrap_or_default();
-        let root = path.to_owned();
+    let make = move |paths: Vec<PathBuf>| {
         let record = move |searched: &Searched, tokens: &dyn Fn() -> Tokens| {
             let results = searched.results.iter().map(|unit| (unit.path.as_str(), unit.start_line));
             log::append(|| {
-                let mut record = Record::new("mcp", &root, &searched.query, results, searched.opened);
+                let mut record =
+                    Record::new("mcp", &searched.root, &searched.query, results, searched.opened);
                 let Tokens { given, of_file } = tokens();
                 (record.tokens, record.file_tokens) = (Some(given), of_file);
                 record
             });
         };
         let background = Arc::clone(&background);
-        let opened = move |opened: &Opened| {
-            tell_unwritten(std::slice::from_ref(opened));
-            background.embed(&opened.index);
+        let told = move |notice: Notice| match notice {
+            Notice::Ready(index) => background.embed(index),
+            notice => tell(notice),
         };
-        let workspace = Workspace::new(path.to_owned(), options, Arc::clone(&model));
-        workspace.with_ranking(settings.ranking(None)).with_observer(record).with_opened(opened)
+        Workspace::new(paths, choice.clone()).with_observer(record).with_notices(told)
     };
-    quarry_server::serve_stdio(Trees::new(&paths, gives_way, make))?;
+    quarry_mcp::serve_stdio(Trees::new(&paths, gives_way, make))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use quarry_download::{DownloadOptions, Expected, download};
 use quarry_embed::PairModel;
-use quarry_embed::shipped::{self, Tier};
+use quarry_embed::shipped;
 use quarry_text::counted;
 use quarry_transformer::{CrossEncoder, Matcher};
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub struct ModelArgs {
 enum Command {
     /// List the models on this machine (built in, beside the program, in the cache, tuned), or describe one
     List(list::ListArgs),
-    /// Download the models of a quality, or a model from a hub, and verify them; existing files are kept
+    /// Download the model of `--quality best`, or a model from a hub, and verify them; existing files are kept
     Pull(PullArgs),
     /// Convert a transformer's weights to safetensors or to 8 or 4 bits, or a model between model2vec and static
     Convert(convert::ConvertArgs),
@@ -39,7 +39,7 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct PullArgs {
-    /// `balanced` or `best`, which `--quality` needs, or owner/name of a model at a hub
+    /// `best`, the model of `--quality best`, or owner/name of a model at a hub
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
     /// Directory for the files of a hub's model [default: models/OWNER/NAME in the user's cache]
@@ -48,8 +48,8 @@ struct PullArgs {
     /// Branch, tag or commit at the hub [default: main]
     #[arg(long, value_name = "NAME")]
     revision: Option<String>,
-    /// Address of the hub [default: huggingface.co]; for balanced and best, an address, archive or directory that
-    /// has them [default: the release of this version]
+    /// Address of the hub [default: huggingface.co]; for `best`, an address, archive or directory that has
+    /// it [default: the release of this version]
     #[arg(long, value_name = "URL|PATH")]
     from: Option<String>,
 }
@@ -72,7 +72,7 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<ExitCode> {
 
 /// Prints the kind, size and limits of a model.
 fn describe(named: &Path) -> anyhow::Result<()> {
-    let of_quality = model::directory_of_quality(named)?;
+    let of_quality = shipped::is_reranker(named).then(model::reranker).transpose()?;
     let path = of_quality.as_deref().or(model::named(named));
     if let Some(path) = path.filter(|path| CrossEncoder::is_at(path)) {
         let model = CrossEncoder::load(path)?;
@@ -182,7 +182,10 @@ struct LargeFile {
     size: u64,
 }
 
-/// Where models are that were pulled.
+/// Maximum bytes of a hub's list of files.
+const MAX_LIST_BYTES: u64 = 16 << 20;
+
+/// The directory of pulled models.
 fn pulled_models() -> anyhow::Result<PathBuf> {
     shipped::pulled_models().context("this user has no cache directory; set XDG_CACHE_HOME, or HOME")
 }
@@ -190,11 +193,11 @@ fn pulled_models() -> anyhow::Result<PathBuf> {
 fn pull(args: &PullArgs) -> anyhow::Result<()> {
     let is_of_hub = args.out.is_some() || args.revision.is_some();
     for name in &args.names {
-        let directory = match Tier::named(Path::new(name)) {
-            Some(_) if is_of_hub => bail!("{name}: --out and --revision are for models of a hub"),
-            Some(tier) => release::pull(tier, args.from.as_deref())?,
-            None if args.out.is_some() && args.names.len() > 1 => bail!("--out: expected one model"),
-            None => pull_from_hub(args, name)?,
+        let directory = match shipped::is_reranker(Path::new(name)) {
+            true if is_of_hub => bail!("{name}: --out and --revision are for models of a hub"),
+            true => release::pull(args.from.as_deref())?,
+            false if args.out.is_some() && args.names.len() > 1 => bail!("--out: expected one model"),
+            false => pull_from_hub(args, name)?,
         };
         output::print(&format!("{}\n", directory.display()))?;
     }
@@ -210,7 +213,7 @@ fn pull_from_hub(args: &PullArgs, name: &str) -> anyhow::Result<PathBuf> {
             && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
     };
     if parts.len() != 2 || !parts.iter().all(plain) {
-        bail!("{name}: expected balanced, best, or the name of a model at a hub as owner/name");
+        bail!("{name}: expected best, or the name of a model at a hub as owner/name");
     }
     let revision = args.revision.as_deref().unwrap_or("main");
     if revision.is_empty() || !revision.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c)) {
@@ -266,7 +269,8 @@ fn listed(base: &Url, name: &str, revision: &str, directory: &Path) -> anyhow::R
     let address = base.join(&format!("api/models/{name}/tree/{revision}?recursive=true"))?;
     let list = directory.join("list.json");
     _ = fs::remove_file(&list);
-    download(&address, &list, &Expected::default(), &DownloadOptions::default(), &mut |_, _| {})?;
+    let expected = Expected { max_size: Some(MAX_LIST_BYTES), ..Expected::default() };
+    download(&address, &list, &expected, &DownloadOptions::default(), &mut |_, _| {})?;
     let bytes = fs::read(&list).with_context(|| format!("{}: cannot be read", list.display()))?;
     _ = fs::remove_file(&list);
     let entries: Vec<Entry> = serde_json::from_slice(&bytes).with_context(|| {

@@ -1,4 +1,4 @@
-//! What commands print and write: results and JSON to stdout, everything else to stderr.
+//! Output of commands: results and JSON to stdout, everything else to stderr.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -103,7 +103,7 @@ pub fn be_quiet() {
     IS_QUIET.store(true, Ordering::Relaxed);
 }
 
-/// Whether only errors are printed.
+/// Returns whether only errors are printed.
 pub fn is_quiet() -> bool {
     IS_QUIET.load(Ordering::Relaxed)
 }
@@ -139,7 +139,7 @@ pub fn warn_once(what: &str, error: &(dyn std::error::Error + 'static)) {
     note_once(&format!("{what}: {}", with_causes(anyhow::Chain::new(error))));
 }
 
-/// What Linux and macOS say about a missing file.
+/// Message of Linux and macOS for a missing file.
 const MISSING: &str = "No such file or directory (os error 2)";
 
 /// An error with its causes. Some errors name their cause themselves, which is not repeated. A missing file is reported in

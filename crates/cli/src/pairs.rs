@@ -8,8 +8,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use quarry_corpus::evaluation_data::EvaluationData;
+use quarry_corpus::evaluation_guard::EvaluationGuard;
 use quarry_corpus::pairs::{read_tree, thin};
+use quarry_corpus::repositories::{Repository, read_manifest, read_names};
 use quarry_source::FunctionPair;
 use quarry_text::counted;
 
@@ -18,23 +19,23 @@ use crate::output;
 /// Arguments of `quarry data pairs`.
 #[derive(Debug, Args)]
 pub struct PairsArgs {
-    /// Tab-separated list of repositories to read: repository (owner/name), commit, license
+    /// Tab-separated list of repositories to read: owner/name, commit and license
     #[arg(long, value_name = "FILE")]
     manifest: PathBuf,
     /// Directory with a checkout of each repository, named owner__name
     #[arg(long, value_name = "DIR")]
     sources: PathBuf,
-    /// Repositories that must not be read: owner/name, one per line
+    /// Repositories that must not be read, one per line: owner/name, an address, or a row of a manifest
     #[arg(long, value_name = "FILE")]
     exclude_repositories: Vec<PathBuf>,
-    /// Files of evaluation data (plain text or data sets): no function or query in one of them is written
+    /// Data sets of evaluation data, or JSON Lines with query and code: functions that share one of them are left out
     #[arg(long, value_name = "FILE")]
     exclude: Vec<PathBuf>,
     /// Maximum number of pairs to keep with the same summary
-    #[arg(long, value_name = "N", default_value_t = 8)]
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = crate::settings::at_least_one)]
     max_repeats: usize,
     /// Maximum number of pairs to keep from one repository
-    #[arg(long, value_name = "N", default_value_t = 40_000)]
+    #[arg(long, value_name = "N", default_value_t = 40_000, value_parser = crate::settings::at_least_one)]
     max_repository: usize,
     /// File to write: one JSON object per line
     #[arg(long, value_name = "FILE")]
@@ -42,14 +43,15 @@ pub struct PairsArgs {
 }
 
 /// Writes the pairs.
-///
-/// # Errors
-/// When a file is missing or wrong, or the manifest names an excluded repository.
 pub fn run(args: &PairsArgs) -> anyhow::Result<ExitCode> {
-    let excluded = read_lines(&args.exclude_repositories)?;
-    let evaluation_data = EvaluationData::read(&args.exclude)?;
+    let repositories = read_repositories(args)?;
+    let evaluation_data = EvaluationGuard::new(&args.exclude)?;
+    evaluation_data.warnings().for_each(|warning| output::note(&warning));
+    for (name, counts) in evaluation_data.files() {
+        output::note(&format!("left out: functions in {name} ({counts})"));
+    }
     let mut pairs = Vec::new();
-    for repository in read_manifest(&args.manifest, &excluded)? {
+    for repository in repositories {
         let directory = args.sources.join(repository.replace('/', "__"));
         let found = read_tree(&directory, &repository, &evaluation_data)
             .with_context(|| format!("{repository} of {}", args.manifest.display()))?;
@@ -69,40 +71,21 @@ pub fn run(args: &PairsArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read_lines(paths: &[PathBuf]) -> anyhow::Result<HashSet<String>> {
-    let mut lines = HashSet::new();
-    for path in paths {
-        let text = read_text(path)?;
-        lines.extend(text.lines().map(|line| line.trim().to_lowercase()).filter(|line| !line.is_empty()));
+/// The repositories of a manifest, none of which may be excluded.
+fn read_repositories(args: &PairsArgs) -> anyhow::Result<Vec<String>> {
+    let mut excluded = HashSet::new();
+    for path in &args.exclude_repositories {
+        excluded.extend(read_names(path)?);
     }
-    Ok(lines)
-}
-
-fn read_text(path: &Path) -> anyhow::Result<String> {
-    let bytes = std::fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// The repositories of a manifest, whose first line names its columns.
-fn read_manifest(path: &Path, excluded: &HashSet<String>) -> anyhow::Result<Vec<String>> {
-    let mut repositories = Vec::new();
-    for (line, text) in read_text(path)?.lines().enumerate().skip(1) {
-        let location = format!("{}:{}", path.display(), line + 1);
-        let columns: Vec<&str> = text.split('\t').collect();
-        let [repository, commit, license, ..] = columns[..] else {
-            bail!("{location}: expected repository, commit and license, separated by tabs");
-        };
-        if repository.split('/').count() != 2 || commit.is_empty() || license.is_empty() {
-            bail!("{location}: expected owner/name, a commit and a license, found {text:?}");
-        }
-        if excluded.contains(&repository.to_lowercase()) {
-            bail!(
-                "{location}: {repository} is kept for evaluation and must not be trained on; remove the line"
-            );
-        }
-        repositories.push(repository.to_owned());
+    let repositories = read_manifest(&args.manifest)?;
+    let kept = repositories.iter().find(|repository| excluded.contains(&repository.name.to_lowercase()));
+    if let Some(Repository { name, .. }) = kept {
+        bail!(
+            "{}: {name} is kept for evaluation and must not be trained on; remove its line",
+            args.manifest.display()
+        );
     }
-    Ok(repositories)
+    Ok(repositories.into_iter().map(|repository| repository.name).collect())
 }
 
 fn write(path: &Path, pairs: &[FunctionPair]) -> std::io::Result<()> {

@@ -1,17 +1,26 @@
 //! Embeds units for the re-ranker while a process that stays waits for something else.
 
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use quarry_index::{Index, Precomputation, PrecomputedCounts};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::output;
 
-/// How long units are embedded before it is told that there are more.
+/// Time of embedding units after which it is reported.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
-/// A thread that embeds units ahead of searches. It ends with the process: at most some seconds of work are lost.
+/// Time until the next try while the computer runs on battery, or another process embeds the units.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// A thread that embeds units ahead of searches, at the lowest priority, and not on battery. It ends with the process: at most
+/// a minute of work is lost, and the next process continues it.
+#[derive(Clone)]
 pub struct Background(Sender<Precomputation>);
 
 impl Background {
@@ -31,36 +40,130 @@ impl Background {
     }
 }
 
+/// Indexes whose units are to be embedded, by their directories, with the number of units that were missing last.
+type Open = BTreeMap<Vec<PathBuf>, (Precomputation, Option<usize>)>;
+
+/// Remaining work on an index.
+#[derive(PartialEq, Eq)]
+enum Rest {
+    Nothing,
+    Units,
+    /// Units that another process embeds.
+    Elsewhere,
+}
+
 fn embed_all(received: &Receiver<Precomputation>, told: &dyn Fn()) {
-    // Half of the cores, in a pool of its own: searches go on.
-    let n_threads = thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2));
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(n_threads).build();
-    while let Ok(first) = received.recv() {
-        // Of several openings of an index, the last one counts.
-        let work = received.try_iter().last().unwrap_or(first);
-        loop {
-            let begun = Instant::now();
-            let embed = || work.embed(&|| begun.elapsed() > TELL_EVERY, &|_| {});
-            let embedded = match &pool {
-                Ok(pool) => pool.install(embed),
-                Err(_) => embed(),
-            };
-            match embedded {
-                Ok(PrecomputedCounts { embedded: 0, .. }) => break,
-                Ok(PrecomputedCounts { missing, .. }) => {
-                    told();
-                    if missing == 0 {
-                        break;
-                    }
-                }
-                Err(error) => {
-                    output::warn_once(
-                        "no vectors for re-ranking were computed; searches compute them",
-                        &error,
-                    );
-                    break;
-                }
+    // One thread, in a pool of its own: searches go on.
+    let pool = ThreadPoolBuilder::new().num_threads(1).start_handler(|_| give_way()).build().ok();
+    let mut open = Open::new();
+    loop {
+        let mut goes_on = false;
+        if !is_paused() {
+            open.retain(|_, (work, missing)| {
+                let rest = embed(work, missing, pool.as_ref(), told);
+                goes_on |= rest == Rest::Units;
+                rest != Rest::Nothing
+            });
+        }
+        let patience = match open.is_empty() {
+            true => Duration::MAX,
+            false if goes_on => Duration::ZERO,
+            false => RETRY,
+        };
+        let first = match received.recv_timeout(patience) {
+            Ok(work) => Some(work),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        for work in first.into_iter().chain(received.try_iter()) {
+            let missing = open.remove(&work.directories()).and_then(|(_, missing)| missing);
+            open.insert(work.directories(), (work, missing));
+        }
+    }
+}
+
+/// Embeds units for up to [`TELL_EVERY`]; `missing` is their number the last time.
+fn embed(
+    work: &Precomputation,
+    missing: &mut Option<usize>,
+    pool: Option<&ThreadPool>,
+    told: &dyn Fn(),
+) -> Rest {
+    let begun = Instant::now();
+    let stop = || begun.elapsed() > TELL_EVERY || is_paused();
+    let embed = || work.embed_in_background(&stop);
+    match pool.map_or_else(embed, |pool| pool.install(embed)) {
+        Ok(found) => {
+            let last = missing.replace(found.missing);
+            if found.embedded > 0 || last.is_some_and(|last| last != found.missing) {
+                told();
+            }
+            match found {
+                PrecomputedCounts { is_elsewhere: true, .. } => Rest::Elsewhere,
+                // Those of changed files are missing until the index is opened again.
+                PrecomputedCounts { embedded: 0, .. } if !is_paused() => Rest::Nothing,
+                PrecomputedCounts { missing: 0, .. } => Rest::Nothing,
+                _ => Rest::Units,
             }
         }
+        Err(error) => {
+            // What nobody asked for fails in silence.
+            if work.is_required() {
+                output::warn_once("no vectors for re-ranking were computed; searches compute them", &error);
+            }
+            Rest::Nothing
+        }
+    }
+}
+
+/// Lets all other threads and processes of the machine run first.
+fn give_way() {
+    // On other systems the priority is that of the whole process.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(None, 19);
+}
+
+/// Directory in which Linux describes the sources of power.
+const POWER_SUPPLIES: &str = "/sys/class/power_supply";
+
+/// Returns whether units are embedded later, since the computer runs on battery.
+pub fn is_paused() -> bool {
+    is_on_battery(Path::new(POWER_SUPPLIES))
+}
+
+/// Returns whether a battery of the computer is being discharged; false if that is unknown.
+fn is_on_battery(supplies: &Path) -> bool {
+    fs::read_dir(supplies).into_iter().flatten().flatten().any(|supply| {
+        let is = |name: &str, value: &str| {
+            fs::read_to_string(supply.path().join(name)).is_ok_and(|found| found.trim() == value)
+        };
+        // The battery of a mouse has the scope of a device.
+        is("type", "Battery") && is("status", "Discharging") && !is("scope", "Device")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_computer_is_on_battery_while_its_own_is_discharged() {
+        let supplies = tempfile::tempdir().unwrap();
+        let write = |supply: &str, files: &[(&str, &str)]| {
+            let directory = supplies.path().join(supply);
+            fs::create_dir_all(&directory).unwrap();
+            for (name, value) in files {
+                fs::write(directory.join(name), format!("{value}\n")).unwrap();
+            }
+        };
+        assert!(!is_on_battery(&supplies.path().join("missing")));
+        assert!(!is_on_battery(supplies.path()));
+        write("AC", &[("type", "Mains"), ("online", "0")]);
+        write("mouse", &[("type", "Battery"), ("status", "Discharging"), ("scope", "Device")]);
+        assert!(!is_on_battery(supplies.path()));
+        write("BAT0", &[("type", "Battery"), ("status", "Discharging")]);
+        assert!(is_on_battery(supplies.path()));
+        write("BAT0", &[("status", "Charging")]);
+        assert!(!is_on_battery(supplies.path()));
     }
 }

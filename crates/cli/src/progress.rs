@@ -1,4 +1,4 @@
-//! How far a long command is: a bar where stderr is a terminal, elsewhere a line every few seconds.
+//! Progress of a long command: a bar where stderr is a terminal, elsewhere a line every few seconds.
 
 use std::fmt::Write as _;
 #[cfg(feature = "data")]
@@ -95,7 +95,7 @@ impl Progress {
     }
 
     /// Text at the end of the bar, such as the loss.
-    #[cfg(any(test, feature = "judge", feature = "train"))]
+    #[cfg(any(test, feature = "data", feature = "train"))]
     pub fn set_detail(&self, detail: &str) {
         self.bar.set_message(format!(", {detail}"));
     }
@@ -114,7 +114,7 @@ impl Progress {
 /// Downloads a file as [`quarry_download::download`] does, and shows how far it is.
 ///
 /// # Errors
-/// Those of [`quarry_download::download`].
+/// As [`quarry_download::download`].
 #[cfg(feature = "data")]
 pub fn download(url: &Url, target: &Path, expected: &Expected) -> Result<Downloaded, DownloadError> {
     let bar = Progress::new("bytes", 0);

@@ -1,16 +1,16 @@
 //! What `search`, `similar` and `pick` share: which units are asked for, and how results look on a terminal.
 
-use std::env;
 use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use anyhow::bail;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ColorChoice};
-use quarry_answer::{Answer, Excerpt, KINDS, ResultView, Shown, UnitsRequest};
-use quarry_index::{Filter, RankingWeights};
+use quarry_index::RankingWeights;
+use quarry_session::settings::{Narrowing, SearchDefaults};
+use quarry_session::{Answer, Excerpt, KINDS, ResultView, Shown, UnitsRequest};
 use quarry_source::UnitKind;
-use quarry_walk::{self as walk, FileFlags};
 use serde::Serialize;
 
 use crate::explain;
@@ -28,9 +28,9 @@ pub struct FilterArgs {
     /// (can be repeated)
     #[arg(short = 'g', long = "glob", value_name = "GLOB")]
     globs: Vec<String>,
-    /// Only units of this kind (can be repeated)
+    /// Only units of this kind (can be repeated); `quarry search --kind commit` finds commits of the history instead
     #[arg(long = "kind", value_name = "KIND", value_parser = kind_parser())]
-    kinds: Vec<UnitKind>,
+    kinds: Vec<Wanted>,
     /// Leave out generated code and lock files (otherwise ranked lower)
     #[arg(long)]
     no_generated: bool,
@@ -39,37 +39,45 @@ pub struct FilterArgs {
     no_vendored: bool,
 }
 
+/// A value of `--kind`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Unit(UnitKind),
+    /// A commit of the history, instead of units.
+    Commit,
+}
+
 impl FilterArgs {
-    /// The filter of what is searched at a path. Globs of the settings come before those of the command line, which are
-    /// relative to the current directory as well.
+    /// The restrictions.
     ///
     /// # Errors
-    /// When a language is unknown or a glob is malformed.
-    pub fn filter(&self, settings: &Settings, path: &Path) -> anyhow::Result<Filter> {
-        let globs = settings.get(|layer| layer.globs.clone()).unwrap_or_default();
-        let is_out = |flag, setting: Option<bool>| flag || setting == Some(false);
-        let mut without = FileFlags::empty();
-        let is_generated_out = is_out(self.no_generated, settings.get(|layer| layer.generated));
-        without.set(FileFlags::GENERATED, is_generated_out);
-        without.set(FileFlags::VENDORED, is_out(self.no_vendored, settings.get(|layer| layer.vendored)));
-        let filter = Filter::new(&self.languages, &self.kinds, &globs)?.without(without);
-        Ok(filter.with_globs(&self.globs, from_here(path).as_deref())?)
+    /// When commits are requested, which are not units.
+    pub fn narrowing(&self) -> anyhow::Result<Narrowing> {
+        let kind = |wanted: &Wanted| match wanted {
+            Wanted::Unit(kind) => Ok(*kind),
+            Wanted::Commit => bail!("commits are found alone: `quarry search --kind commit QUERY PATH`"),
+        };
+        Ok(Narrowing {
+            languages: self.languages.clone(),
+            kinds: self.kinds.iter().map(kind).collect::<anyhow::Result<_>>()?,
+            globs: self.globs.clone(),
+            no_generated: self.no_generated,
+            no_vendored: self.no_vendored,
+        })
+    }
+
+    /// Whether commits are requested, without any other restriction.
+    pub fn wants_commits(&self) -> bool {
+        self.kinds == [Wanted::Commit] && self.languages.is_empty() && self.globs.is_empty()
     }
 }
 
-/// The path from the current directory of what paths of results are relative to, `/` between its parts; none if it lies
-/// elsewhere.
-fn from_here(path: &Path) -> Option<String> {
-    let base = walk::base_directory(path).ok()?.canonicalize().ok()?;
-    let current = env::current_dir().ok()?.canonicalize().ok()?;
-    let parts: Option<Vec<&str>> =
-        base.strip_prefix(current).ok()?.iter().map(|part| part.to_str()).collect();
-    Some(parts?.join("/"))
-}
-
-fn kind_parser() -> impl TypedValueParser<Value = UnitKind> {
-    PossibleValuesParser::new(KINDS.map(|(name, _)| name)).map(|name| {
-        KINDS.iter().find(|(known, _)| *known == name).map_or(UnitKind::Module, |(_, kind)| *kind)
+fn kind_parser() -> impl TypedValueParser<Value = Wanted> {
+    let commit = PossibleValue::new("commit").hide(true);
+    let kinds = KINDS.map(|(name, _)| PossibleValue::new(name)).into_iter().chain([commit]);
+    PossibleValuesParser::new(kinds).map(|name| {
+        let kind = KINDS.iter().find(|(known, _)| *known == name);
+        kind.map_or(Wanted::Commit, |(_, kind)| Wanted::Unit(*kind))
     })
 }
 
@@ -97,7 +105,7 @@ pub struct OutputArgs {
     /// With -l, end each path with a NUL byte instead of a line end, as xargs -0 reads it
     #[arg(short = '0', long, requires = "files_with_matches", conflicts_with_all = ["json", "jsonl"])]
     null: bool,
-    /// Print path:line:column:text for each result, or with -e for each line, as editors read it
+    /// Print path:line:column:text as editors read it: the declaration of each result, or with -e each line
     #[arg(long, conflicts_with_all = ["json", "jsonl", "explain"])]
     vimgrep: bool,
     /// Print nothing but errors; the exit code says whether something was found
@@ -109,9 +117,9 @@ pub struct OutputArgs {
     /// Print one JSON object per line for each result
     #[arg(long, conflicts_with = "json")]
     jsonl: bool,
-    /// Show the parts of each score
-    #[arg(long)]
-    explain: bool,
+    /// Show why each result stands where it does; with =numbers, how its score is computed
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "words", value_parser = ["words", "numbers"])]
+    explain: Option<String>,
     /// Minimum confidence, 0 to 1; below it the exit code is 1 [default: 0.26; none for texts of 30 words or more]
     #[arg(long, value_name = "X", value_parser = settings::share)]
     threshold: Option<f32>,
@@ -129,12 +137,18 @@ pub struct Layout {
     lines: usize,
     /// Lines before and after those.
     context: (usize, usize),
-    /// Whether each result is to have an explanation.
-    explain: bool,
+    /// How each result is explained, if at all.
+    explain: Option<Explain>,
     /// Whether results are files rather than units.
     per_file: bool,
     format: Format,
     terminal: Terminal,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Explain {
+    Words,
+    Numbers,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -149,6 +163,11 @@ enum Format {
 }
 
 impl OutputArgs {
+    /// Whether one JSON object is asked for.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
     /// Prints only errors if that was requested.
     pub fn quieten(&self) {
         if self.quiet {
@@ -166,14 +185,18 @@ impl OutputArgs {
             Self { vimgrep: true, .. } => Format::Vimgrep,
             _ => Format::Text,
         };
-        let color = self.color.or_else(|| settings.get(|layer| layer.color)).unwrap_or_default();
-        let context = self.context.or_else(|| settings.get(|layer| layer.context)).unwrap_or_default();
+        let color = self.color.unwrap_or_else(|| settings::color_choice(settings));
+        let SearchDefaults { threshold, lines, context, .. } = settings.search();
+        let context = self.context.unwrap_or(context);
         Layout {
             limit: self.limit,
-            threshold: self.threshold.or_else(|| settings.get(|layer| layer.threshold)),
-            lines: self.lines.or_else(|| settings.get(|layer| layer.lines)).unwrap_or_default(),
+            threshold: self.threshold.or(threshold),
+            lines: self.lines.unwrap_or(lines),
             context: (self.before_context.unwrap_or(context), self.after_context.unwrap_or(context)),
-            explain: self.explain,
+            explain: self.explain.as_deref().map(|how| match how {
+                "numbers" => Explain::Numbers,
+                _ => Explain::Words,
+            }),
             per_file: self.files_with_matches,
             format,
             terminal: Terminal::of_stdout(color),
@@ -185,7 +208,7 @@ impl Layout {
     /// What is shown of results.
     pub fn shown(&self) -> Shown {
         let excerpt = match (self.format, self.lines) {
-            (Format::Vimgrep, _) => Excerpt::BestLine,
+            (Format::Vimgrep, _) => Excerpt::Declaration,
             (_, 0) => Excerpt::All,
             // Text has the declaration in a line of its own.
             (Format::Text, n) => Excerpt::BesideDeclaration(n),
@@ -197,7 +220,7 @@ impl Layout {
 
     /// What is asked for: at most `limit` results of a tree that was opened with its filters.
     pub fn request<'a>(&self, limit: usize, ranking: &'a RankingWeights) -> UnitsRequest<'a> {
-        let (threshold, explain, per_file) = (self.threshold, self.explain, self.per_file);
+        let (threshold, explain, per_file) = (self.threshold, self.explain.is_some(), self.per_file);
         UnitsRequest { limit, threshold, explain, per_file, ..UnitsRequest::new(ranking) }
     }
 }
@@ -236,7 +259,7 @@ pub fn print<Q: Serialize>(
         }
         Format::Text => {
             let heading = if is_unsure { format!("{}:\n\n", words.unsure) } else { String::new() };
-            let results = answer.results.iter().map(|result| text(result, layout.terminal, &matches));
+            let results = answer.results.iter().map(|result| text(result, layout, &matches));
             output::print_bytes((heading + &results.collect::<Vec<_>>().join("\n")).as_bytes())?;
         }
     }
@@ -246,12 +269,15 @@ pub fn print<Q: Serialize>(
         Format::Paths(_) | Format::Vimgrep if is_unsure => output::note(words.unsure),
         _ => {}
     }
+    if !matches!(layout.format, Format::Nothing | Format::Json) {
+        answer.notes.iter().for_each(|note| output::note(note));
+    }
     let found = answer.confident != Some(false) && !answer.results.is_empty();
     Ok(if found { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// Text for people.
-fn text(result: &ResultView, terminal: Terminal, matches: &impl Fn(&str) -> Vec<Range<usize>>) -> String {
+fn text(result: &ResultView, layout: &Layout, matches: &impl Fn(&str) -> Vec<Range<usize>>) -> String {
     let Some(unit) = &result.unit else { return String::new() };
     let hit = HitView {
         rank: result.rank,
@@ -263,11 +289,17 @@ fn text(result: &ResultView, terminal: Terminal, matches: &impl Fn(&str) -> Vec<
         kind: unit.kind,
         blocks: &unit.blocks,
     };
-    let explanation = unit.explanation.as_ref().map(explain::tree).unwrap_or_default();
-    terminal::format_hit(&hit, terminal, matches) + &explanation
+    let explanation = match (layout.explain, &unit.explanation) {
+        (Some(Explain::Words), _) if !unit.reasons.is_empty() => {
+            unit.reasons.iter().map(|reason| format!("    {reason}\n")).collect()
+        }
+        (Some(_), Some(explanation)) => explain::tree(explanation),
+        _ => String::new(),
+    };
+    terminal::format_hit(&hit, layout.terminal, matches) + &explanation
 }
 
-/// A path, and `:line:column:text` after it, for the line that says most or each line that matches.
+/// A path, and `:line:column:text` after it, for the declaration or each line that matches.
 fn vimgrep<'a>(
     result: &'a ResultView,
     matches: &impl Fn(&str) -> Vec<Range<usize>>,

@@ -5,13 +5,15 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use expect_test::expect_file;
-use quarry_answer::{Answer, Callees, Callers, SearchQuestion, SimilarQuestion, StatusView};
+use quarry_related::{Commits, Related};
+use quarry_session::{Answer, Callees, Callers, SearchQuestion, SimilarQuestion};
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    agent, cache, config, context, data, doctor, eval, index, judge, languages, log, models, train, tune,
+    agent, cache, config, context, data, doctor, eval, index, judge, languages, log, models, status, train,
+    tune,
 };
 
 type Object = Map<String, Value>;
@@ -36,15 +38,20 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 fn commands() -> Vec<(&'static str, Vec<Part>, &'static str)> {
     let one = |name, part: Part| (name, vec![part], "");
     vec![
-        one("search", fields::<Answer<SearchQuestion>>),
+        (
+            "search",
+            vec![of::<Answer<SearchQuestion>>, of::<Commits>],
+            "With `--kind commit`, the second form.",
+        ),
         one("similar", fields::<Answer<SimilarQuestion>>),
         one("callers", fields::<Callers>),
         one("callees", fields::<Callees>),
+        one("related", fields::<Related>),
         one("context", fields::<context::Printed<'_>>),
         one("outline", fields::<context::Printed<'_>>),
         one("index", fields::<index::Summary<'_>>),
         one("agent-list", fields::<agent::AgentList>),
-        one("status", fields::<StatusView>),
+        one("status", fields::<status::Printed>),
         one("doctor", fields::<doctor::DoctorReport>),
         one("cache-list", fields::<cache::Listed>),
         one("cache-prune", fields::<cache::Removed>),
@@ -54,6 +61,7 @@ fn commands() -> Vec<(&'static str, Vec<Part>, &'static str)> {
         one("eval", fields::<eval::benchmark::BenchmarkReport<'_>>),
         one("eval-score", fields::<eval::benchmark::BenchmarkReport<'_>>),
         one("eval-compare", fields::<eval::compare::ComparisonReport<'_>>),
+        one("eval-next", fields::<eval::next::NextReport>),
         one("eval-agreement", fields::<eval::agreement::AgreementReport<'_>>),
         (
             "eval-verdicts",
@@ -75,6 +83,7 @@ fn commands() -> Vec<(&'static str, Vec<Part>, &'static str)> {
             vec![of::<eval::localize::Printed<'_>>, of::<eval::reading::Printed<'_>>],
             "With `--policy`, the second form.",
         ),
+        one("eval-related", fields::<quarry_eval::related::RelatedReport>),
         (
             "eval-protocol",
             vec![
@@ -105,9 +114,9 @@ fn commands() -> Vec<(&'static str, Vec<Part>, &'static str)> {
             vec![
                 of::<judge::status::Status<'_>>,
                 of::<judge::run::JudgeEstimate>,
-                of::<quarry_annotate::GenerationSummary>,
+                of::<quarry_judge::GenerationSummary>,
                 of::<judge::generate::GenerationEstimate>,
-                of::<quarry_annotate::RereadSummary>,
+                of::<quarry_judge::RereadSummary>,
             ],
             "The state of the plan after the run, or with `--dry-run` an estimate; with `--generate` or `--reread` what \
              these did.",
@@ -115,16 +124,15 @@ fn commands() -> Vec<(&'static str, Vec<Part>, &'static str)> {
         one("judge-status", fields::<judge::status::Status<'_>>),
         (
             "judge-study",
-            vec![of::<quarry_annotate::people::study::Study>, of::<quarry_annotate::Calibration>],
+            vec![of::<quarry_judge::people::study::Study>, of::<quarry_judge::Calibration>],
             "With `--calibration`, the second form.",
         ),
-        one("judge-audit", fields::<quarry_annotate::AuditReport>),
-        one("data-browse", fields::<quarry_factory::BuiltPair>),
         (
-            "data-check",
-            vec![of::<data::check::CheckedFiles>, of::<data::leaks::LeakList>],
-            "With `--leaks`, the second form.",
+            "judge-audit",
+            vec![of::<quarry_judge::AuditReport>, of::<quarry_build::LivingReport>],
+            "With `--now`, the second form.",
         ),
+        one("data-check", fields::<data::check::CheckedFiles>),
         one("data-dedupe", fields::<quarry_corpus::dataset::dedupe::DedupeReport>),
         one("data-describe", fields::<data::describe::DescriptionReport<'_>>),
         (
@@ -135,8 +143,7 @@ fn commands() -> Vec<(&'static str, Vec<Part>, &'static str)> {
         (
             "data-intent",
             vec![of::<data::intent::IntentReport<'_>>, of::<data::intent::study::StudyReport>],
-            "The queries by what they look for, or with `--labels` how well the rules and a classifier agree with \
-             people.",
+            "The queries by what they look for, or with `--labels` how well the rules agree with people.",
         ),
         (
             "data-pull",
@@ -147,11 +154,12 @@ fn commands() -> Vec<(&'static str, Vec<Part>, &'static str)> {
         (
             "data-report",
             vec![
-                of::<data::written::WrittenQueries>,
+                of::<quarry_build::WrittenReport>,
+                of::<data::written::BuiltSteps>,
                 of::<data::depth::DepthReport>,
-                of::<quarry_factory::Comparison>,
+                of::<quarry_build::Comparison>,
             ],
-            "With `--depth` or `--against`, the other forms.",
+            "Of a build without written queries, its steps; with `--depth` or `--against`, the last two forms.",
         ),
         one("model-list", fields::<models::list::ModelList>),
         one("model-convert", fields::<models::convert::Loss>),

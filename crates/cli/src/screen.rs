@@ -28,9 +28,9 @@ impl Screen {
     /// Takes the terminal.
     ///
     /// # Errors
-    /// When it cannot be drawn on.
+    /// When the terminal cannot enter raw mode.
     pub fn open() -> anyhow::Result<Self> {
-        enable_raw_mode().context("the terminal cannot be drawn on")?;
+        enable_raw_mode().context("the terminal cannot enter raw mode")?;
         let screen = Self(Terminal::new(CrosstermBackend::new(io::stderr()))?);
         execute!(io::stderr(), EnterAlternateScreen, EnableBracketedPaste)?;
         Ok(screen)
@@ -54,7 +54,7 @@ impl Drop for Screen {
     }
 }
 
-/// What a key changes in a line that is typed; `None` for keys that change nothing there.
+/// Edit of a typed line by a key; `None` for keys that change nothing.
 pub fn edit(key: KeyEvent) -> Option<InputRequest> {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     let word = control || key.modifiers.contains(KeyModifiers::ALT);

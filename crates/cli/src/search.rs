@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 use std::iter;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -9,17 +10,18 @@ use std::time::Instant;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use quarry_answer::{SearchQuestion, Tree};
-use quarry_index::{Filter, NamedRanking, RANKINGS, Update, rules, snippet};
+use quarry_index::{NamedRanking, RANKINGS, Update, rules};
+use quarry_related::DEFAULT_COMMITS;
+use quarry_session::settings::{Narrowing, Settings};
+use quarry_session::{Query, Snapshot, Tree, UnitsRequest};
 use quarry_text::counted;
 use quarry_walk::{SkipReason, Skipped};
 
-use crate::index::SourcesArgs;
-use crate::lines;
+use crate::index::{SourcesArgs, with_notices};
 use crate::log::{self, Record};
-use crate::model_choice::RerankArgs;
+use crate::model::RerankArgs;
+use crate::related;
 use crate::results::{self, FilterArgs, OutputArgs, Words};
-use crate::settings::Settings;
 
 /// Bytes of the longest query that is read from stdin.
 const MAX_QUERY_BYTES: u64 = 64 << 10;
@@ -27,10 +29,14 @@ const MAX_QUERY_BYTES: u64 = 64 << 10;
 /// Arguments of `quarry search`.
 #[derive(Debug, Clone, Args)]
 pub struct SearchArgs {
-    /// What to find: a description in plain words (in quotes), or a symbol; - reads it from stdin. With -e it may be
-    /// omitted: a first argument that names a file or directory is a PATH
+    /// What to find: a description in plain words (in quotes), or a symbol; - reads it from stdin. '"exact phrase"' and
+    /// /REGEX/ match lines, and lang:go, path:src/, !path:test, kind:type, name:parse*, tree:NAME and case:yes narrow
+    /// (docs/reference/query-syntax.md). With -e it may be omitted: a first argument that names a file or directory is a PATH
     #[arg(required_unless_present = "patterns")]
     query: Option<String>,
+    /// Whether the query is text that is not in the query syntax.
+    #[arg(skip)]
+    is_plain: bool,
     #[command(flatten)]
     source: SourcesArgs,
     #[command(flatten)]
@@ -60,6 +66,7 @@ impl SearchArgs {
     /// # Errors
     /// When it is too long, not text, or cannot be read.
     pub fn with_query(mut self) -> anyhow::Result<Self> {
+        self.is_plain = self.query.as_deref() == Some("-");
         self.query = self.query.map(given_query).transpose()?;
         Ok(self)
     }
@@ -86,56 +93,73 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = args.query.take_if(|query| !args.patterns.is_empty() && Path::new(query).exists()) {
         args.source.prepend(path.into());
     }
+    if args.filter.wants_commits() {
+        return commits(&args);
+    }
     let paths = args.source.paths();
     check_paths(args.query.as_deref(), &paths)?;
     let start = Instant::now();
-    let all: Vec<Settings> = paths.iter().map(|path| Settings::load(path)).collect::<anyhow::Result<_>>()?;
-    let settings = Settings::shared(&all);
-    let layout = args.output.layout(&settings);
-    let filter = |(settings, path): (&Settings, &PathBuf)| args.filter.filter(settings, path);
-    let filters: Vec<Filter> = all.iter().zip(&paths).map(filter).collect::<anyhow::Result<_>>()?;
-    let is_narrowed = filters.iter().any(|filter| !filter.is_empty());
-    let expression = match args.patterns.as_slice() {
-        [] => None,
-        patterns => Some(lines::expression(patterns, args.ignore_case)?),
-    };
-    let update = if args.no_index_update { Update::Never } else { Update::IfPossible };
     let query = args.query.as_deref().unwrap_or_default();
-    let is_ranked = expression.is_none() || !query.is_empty();
+    let asked = if args.is_plain { Query::plain(query) } else { Query::parse(query)? };
+    let asked = asked.with_patterns(&args.patterns, args.ignore_case)?;
+    let update = if args.no_index_update { Update::Never } else { Update::IfPossible };
     // Loading models that read nothing would take longer than the search.
-    if !rules::is_symbol(query) {
+    if !rules::is_symbol(&asked.words) {
         args.source.rerank(args.rerank);
     }
-    let tree = args.source.open(&all, filters, update, is_ranked)?;
-    let opened = Instant::now();
-    let limit = layout.limit.unwrap_or_else(|| match (&expression, query) {
-        (Some(_), "") => usize::MAX,
-        _ => settings.get(|layer| layer.limit).unwrap_or_default(),
-    });
-    let question = SearchQuestion { query: query.to_owned(), patterns: args.patterns.clone() };
-    let matching = expression.as_ref().map(|expression| lines::find(&tree.index, expression));
-    let ranking = settings.ranking(args.ranking.as_deref());
-    let request = layout.request(limit, &ranking);
-    let found = quarry_answer::search(&tree.index, question, matching, &request)?;
-    log::append(|| Record::of_hits("search", &tree, query, found.hits.iter(), None));
-    let terms = found.terms.clone();
-    let mut answer = found.answer(&tree, &layout.shown(), opened - start)?;
-    // By the paths that were given, although some may hold nothing.
-    (answer.root, answer.roots) = quarry_answer::roots(&tree, paths.len());
-    let nothing = match &expression {
-        Some(_) => "no line in the searched files matches",
-        None if is_narrowed => "no match within the filters (`-t`, `-g`, `--kind`, settings)",
-        None => "nothing found: no word of the query occurs in the searched files; try other words",
+    let is_exact = asked.is_exact();
+    let mut session = args.source.session(args.filter.narrowing()?).with_update(update);
+    if query.is_empty() {
+        session = session.without_model();
+    }
+    if is_exact {
+        session = session.with_all_text();
+    }
+    let search = |tree: &Tree, snapshot: &Snapshot| {
+        let open_time = start.elapsed();
+        let layout = args.output.layout(&snapshot.settings);
+        let limit = layout.limit.unwrap_or(snapshot.defaults.limit);
+        let unranked_limit = layout.limit.or(is_exact.then_some(usize::MAX));
+        let (ranking, trees) = (snapshot.settings.ranking(args.ranking.as_deref()), tree.names());
+        let request = UnitsRequest { unranked_limit, trees: &trees, ..layout.request(limit, &ranking) };
+        let found = quarry_session::search(&tree.index, asked.clone(), &request)?;
+        let (hits, marks) = (found.hits.clone(), found.marks());
+        let answer = found.answer(tree, &layout.shown(), open_time)?;
+        let nothing = match is_exact {
+            true => "no line of the searched text files matches",
+            false if snapshot.is_narrowed => "no match within the filters (`-t`, `-g`, `--kind`, settings)",
+            false => "nothing found: no word of the query occurs in the searched files; try other words",
+        };
+        let nothing = match unreadable(tree) {
+            Some(unreadable) if answer.results.is_empty() => format!("{nothing}; {unreadable}"),
+            _ => nothing.to_owned(),
+        };
+        log::append(|| Record::of_hits("search", tree, query, hits.iter(), None));
+        anyhow::Ok((answer, layout, marks, nothing))
     };
-    let nothing = &*match unreadable(&tree) {
-        Some(unreadable) if answer.results.is_empty() => format!("{nothing}; {unreadable}"),
-        _ => nothing.to_owned(),
-    };
+    let (answer, layout, marks, nothing) = with_notices(|notices| session.ask(None, notices, search))?;
+    // The process ends: freeing indexes and models would take milliseconds.
+    mem::forget(session);
+    let nothing = nothing.as_str();
     let unsure = "No match clearly answers the query; showing the closest ones";
-    results::print(&answer, &layout, &Words { nothing, unsure }, |text| match &expression {
-        Some(expression) => lines::ranges(expression, text),
-        None => snippet::matches(text, &terms),
-    })
+    results::print(&answer, &layout, &Words { nothing, unsure }, |text| marks.of(text))
+}
+
+/// Runs `quarry search --kind commit`.
+fn commits(args: &SearchArgs) -> anyhow::Result<ExitCode> {
+    let paths = args.source.paths();
+    let [path] = paths.as_slice() else { bail!("commits are those of one tree; name one PATH") };
+    let Some(query) = args.query.as_deref().filter(|_| args.patterns.is_empty()) else {
+        bail!("commits are found by a description; omit -e");
+    };
+    let model = args.source.choice().load_model(&paths, &[Settings::load(path)?])?;
+    let session = args.source.session(Narrowing::default());
+    let search = |tree: &Tree, snapshot: &Snapshot| {
+        let limit = args.output.layout(&snapshot.settings).limit.unwrap_or(snapshot.defaults.limit);
+        anyhow::Ok(related::open(tree, DEFAULT_COMMITS).commits(tree, query, Some(model.as_ref()), limit)?)
+    };
+    let found = with_notices(|notices| session.ask(None, notices, search))?;
+    related::print_commits(&found, args.output.is_json())
 }
 
 /// The query in what a program or a file sends, without white space around it.

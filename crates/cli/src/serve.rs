@@ -5,29 +5,31 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
 use quarry_embed::Embedder;
-use quarry_index::{Event, Filter, Index, OpenOptions, SegmentPool, Update};
-use quarry_server::Workspace;
+use quarry_http::{CodeLink, Progress, Server, Trees};
+use quarry_index::{Event, Index, OpenOptions, SegmentPool};
+use quarry_mcp::Workspace;
+use quarry_session::settings::{Narrowing, Settings};
+use quarry_session::{Notice, OpenChoice, Session, byte_size};
 use quarry_walk::WalkOptions;
-use quarry_web::{CodeLink, Defaults, Progress, Server, Trees};
 
-use crate::byte_size;
-use crate::index::SourcesArgs;
-use crate::model_choice::RerankArgs;
+use crate::index::{SourcesArgs, tell};
+use crate::model::RerankArgs;
 use crate::output;
 use crate::precompute::Background;
-use crate::results::FilterArgs;
-use crate::settings::Settings;
 use crate::watch::{Changes, Message, next_changes};
 
 /// Time after a failure until the next try, unless something changes before.
 const RETRY: Duration = Duration::from_secs(5);
+/// Maximum time that a request waits for changed files to be indexed.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of the largest token file that is read.
 const MAX_TOKEN_BYTES: u64 = 4096;
 /// The environment variable that may hold the token.
@@ -71,7 +73,7 @@ pub struct ServeArgs {
 /// When interrupts cannot be waited for, or nothing can be printed.
 pub fn run_pages(server: Server) -> anyhow::Result<ExitCode> {
     let stop = server.stop();
-    ctrlc::set_handler(move || stop.stop()).context("cannot wait for an interrupt")?;
+    ctrlc::set_handler(move || stop.stop()).context("cannot install the Ctrl-C handler")?;
     output::print(&format!("http://{}/\n", server.address()))?;
     output::note("serving; Ctrl-C stops the server");
     server.run();
@@ -89,7 +91,7 @@ pub struct ListenArgs {
     /// repeated)
     #[arg(long = "host", value_name = "NAME", value_parser = host_name)]
     pub hosts: Vec<String>,
-    /// A proxy in front of the server authenticates requests and terminates TLS
+    /// Trust a proxy in front of the server for authentication and TLS
     #[arg(long)]
     pub behind_proxy: bool,
 }
@@ -155,12 +157,12 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     source.rerank(args.rerank);
     source.limit_open(Arc::clone(&pool));
     let served = Served::new(source)?;
-    let defaults = defaults(&Settings::shared(&served.settings));
+    let defaults = Settings::shared(&served.settings).search();
     let (paths, options) = (served.paths.clone(), served.options.clone());
     let status = move |number: usize| Index::status(&paths[number], &options[number]);
     let model = Arc::clone(&served.model);
     let trees = Trees::new(&served.names()?, defaults, args.links, Box::new(status), model);
-    let trees = Arc::new(trees.with_pool(pool));
+    let trees = Arc::new(trees.with_pool(pool).with_session(Arc::clone(&served.session)));
     let ListenArgs { listen, hosts, behind_proxy } = args.listen;
     let server =
         Server::bind(listen, Arc::clone(&trees), hosts, token.as_deref(), behind_proxy, served.workspaces())?;
@@ -170,11 +172,14 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         // Nobody listens any longer: it is the end.
         let _ = stopped.send(Message::Stop);
     })
-    .context("cannot wait for an interrupt")?;
+    .context("cannot install the Ctrl-C handler")?;
     output::print(&format!("http://{}/\n", server.address()))?;
     output::note("serving; Ctrl-C stops the server");
-    let reopened = sender.clone();
-    let background = Background::start(move || drop(reopened.send(Message::Changed { gone: Vec::new() })));
+    let (reopened, n_changes) = (sender.clone(), Arc::clone(&served.choice.n_changes));
+    let background = Background::start(move || {
+        n_changes.fetch_add(1, Ordering::SeqCst);
+        drop(reopened.send(Message::Changed { gone: Vec::new() }));
+    });
     let changes = Changes::told(sender, served.indexes()?);
     // It ends with the process: an index that is being written stays as it was.
     thread::spawn(move || served.follow(&trees, changes, &messages, &background));
@@ -205,9 +210,9 @@ fn run_from(url: &str, mut args: ServeArgs) -> anyhow::Result<ExitCode> {
         bail!("{url}: the engine has no trees; `quarry index PATH --to {url}` stores one");
     }
     let empty = kept.0.empty()?;
-    let tree = quarry_answer::Tree::elsewhere(&roots, empty, Arc::new(kept));
+    let tree = quarry_session::Tree::elsewhere(&roots, empty, Arc::new(kept));
     let status = |_| Err(quarry_index::Error::NotKept { what: "the status of an index" });
-    let trees = Trees::new(&names, defaults(&settings), args.links, Box::new(status), model);
+    let trees = Trees::new(&names, settings.search(), args.links, Box::new(status), model);
     let trees = Arc::new(trees);
     trees.show(&tree);
     let ListenArgs { listen, hosts, behind_proxy } = args.listen;
@@ -215,24 +220,13 @@ fn run_from(url: &str, mut args: ServeArgs) -> anyhow::Result<ExitCode> {
     run_pages(server)
 }
 
-/// What holds where a request does not say it.
-fn defaults(settings: &Settings) -> Defaults {
-    Defaults {
-        limit: settings.get(|layer| layer.limit).unwrap_or_default(),
-        threshold: settings.get(|layer| layer.threshold),
-        ranking: settings.ranking(None),
-        lines: settings.get(|layer| layer.lines).unwrap_or_default(),
-        context: settings.get(|layer| layer.context).unwrap_or_default(),
-    }
-}
-
 /// The trees that are served, and how they are indexed.
 struct Served {
-    source: SourcesArgs,
+    session: Arc<Session>,
+    choice: OpenChoice,
     paths: Vec<PathBuf>,
     settings: Vec<Settings>,
     options: Vec<OpenOptions>,
-    filters: Vec<Filter>,
     model: Arc<dyn Embedder>,
 }
 
@@ -242,12 +236,15 @@ impl Served {
         source.make_absolute()?;
         let paths = source.paths();
         let settings: Vec<Settings> =
-            paths.iter().map(|path| Settings::load(path)).collect::<anyhow::Result<_>>()?;
-        let narrow = FilterArgs::default();
-        let filter = |(settings, path): (&Settings, &PathBuf)| narrow.filter(settings, path);
-        let filters = settings.iter().zip(&paths).map(filter).collect::<anyhow::Result<_>>()?;
-        let (options, model) = (source.options(&settings), source.load_model(&settings)?);
-        Ok(Self { source, paths, settings, options, filters, model })
+            paths.iter().map(|path| Settings::load(path)).collect::<Result<_, _>>()?;
+        for (settings, path) in settings.iter().zip(&paths) {
+            settings.filter(&Narrowing::default(), path)?;
+        }
+        let choice = source.choice();
+        let options = settings.iter().map(|settings| choice.options(settings)).collect();
+        let model = choice.load_model(&paths, &settings)?;
+        let session = Arc::new(Session::new(paths.clone(), choice.clone()).waiting(PATIENCE, tell));
+        Ok(Self { session, choice, paths, settings, options, model })
     }
 
     /// What people call the trees: by the last parts of their paths.
@@ -261,12 +258,7 @@ impl Served {
 
     /// What agents ask.
     fn workspaces(&self) -> Vec<Workspace> {
-        let ranking = Settings::shared(&self.settings).ranking(None);
-        let workspace = |(path, options): (&PathBuf, &OpenOptions)| {
-            let workspace = Workspace::new(path.clone(), options.clone(), Arc::clone(&self.model));
-            workspace.with_ranking(ranking.clone())
-        };
-        self.paths.iter().zip(&self.options).map(workspace).collect()
+        self.paths.iter().map(|path| Workspace::new(vec![path.clone()], self.choice.clone())).collect()
     }
 
     /// The directories of the indexes.
@@ -286,26 +278,35 @@ impl Served {
         messages: &Receiver<Message>,
         background: &Background,
     ) {
-        let mut problem = String::new();
+        let notices = |notice: Notice| match notice {
+            Notice::Event(event) => tell_progress(trees, event),
+            notice => tell(notice),
+        };
+        let (mut problem, mut is_first) = (String::new(), true);
         loop {
             // Before looking for changes, so that none falls between.
             changes.follow(&self.walks());
-            let opened = self.source.open_numbered(
-                &self.settings,
-                &self.filters,
-                Update::IfPossible,
-                Some(Arc::clone(&self.model)),
-                &|event| tell(trees, &event),
-            );
-            match opened {
-                Ok(tree) => {
+            let changed = Instant::now();
+            trees.expect(Some(changed));
+            let latest = self.session.latest(changed, &notices);
+            // A stored index answers requests until it is up to date.
+            if let Ok((snapshot, Some(_))) = &latest
+                && is_first
+            {
+                trees.show(&snapshot.tree());
+            }
+            is_first = false;
+            match latest.and_then(|_| self.session.snapshot(Some(changed), &notices)) {
+                Ok(snapshot) => {
                     problem.clear();
+                    let tree = snapshot.tree();
                     trees.show(&tree);
                     background.embed(&tree.index);
                 }
                 // Once, however often it is tried.
                 Err(error) => {
-                    let now = format!("{error:#}");
+                    trees.expect(None);
+                    let now = format!("{:#}", anyhow::Error::from(error));
                     trees.tell(Progress { failure: Some(now.clone()), ..Progress::default() });
                     if now != problem {
                         output::note(&format!("{now}; trying again"));
@@ -330,7 +331,7 @@ impl Served {
     }
 }
 
-fn tell(trees: &Trees, event: &Event) {
+fn tell_progress(trees: &Trees, event: &Event) {
     let Some((share, message)) = event.progress() else { return };
     trees.tell(Progress { share, message: message.to_owned(), failure: None });
 }

@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use quarry_index::{Filter, Hit, RankingWeights, Update};
+use quarry_index::{Hit, RankingWeights};
+use quarry_session::{Snapshot, Tree};
 use quarry_walk as walk;
 
-use crate::index::SourcesArgs;
+use crate::index::{SourcesArgs, with_notices};
 use crate::results::{self, FilterArgs, OutputArgs, Words};
-use crate::settings::Settings;
 
 /// Arguments of `quarry similar`.
 #[derive(Debug, Clone, Args)]
@@ -39,29 +39,25 @@ pub fn run(mut args: SimilarArgs) -> anyhow::Result<ExitCode> {
     let (position, path) = innermost(file, &paths)?;
     // A position is relative to the first path.
     args.source.put_first(position);
-    let paths = args.source.paths();
-    let all: Vec<Settings> = paths.iter().map(|path| Settings::load(path)).collect::<anyhow::Result<_>>()?;
-    let settings = Settings::shared(&all);
-    let layout = args.output.layout(&settings);
-    let filter = |(settings, path): (&Settings, &PathBuf)| args.filter.filter(settings, path);
-    let filters: Vec<Filter> = all.iter().zip(&paths).map(filter).collect::<anyhow::Result<_>>()?;
-    let tree = args.source.open(&all, filters, Update::IfPossible, true)?;
-    let index = &tree.index;
-    let opened = Instant::now();
-    // The first path is another one if nothing in the file's tree can be indexed.
-    let is_in_file = |unit: &Hit| {
-        Path::new(&tree.root_of(unit)).join(&unit.path).canonicalize().ok() == file.canonicalize().ok()
+    let session = args.source.session(args.filter.narrowing()?);
+    let similar = |tree: &Tree, snapshot: &Snapshot| {
+        let open_time = start.elapsed();
+        let layout = args.output.layout(&snapshot.settings);
+        let is_in_file = |unit: &Hit| {
+            Path::new(&tree.root_of(unit)).join(&unit.path).canonicalize().ok() == file.canonicalize().ok()
+        };
+        let Some(given) = tree.index.unit_at(&path, *line).filter(is_in_file) else {
+            bail!(
+                "{}:{line}: no indexed unit covers this line; name a line of code in an indexed file",
+                file.display()
+            );
+        };
+        let limit = layout.limit.unwrap_or(snapshot.defaults.limit);
+        let ranking = RankingWeights::default();
+        let found = quarry_session::similar(&tree.index, &given, &layout.request(limit, &ranking))?;
+        Ok((found.answer(tree, &layout.shown(), open_time)?, layout))
     };
-    let Some(given) = index.unit_at(&path, *line).filter(is_in_file) else {
-        bail!(
-            "{}:{line}: no indexed unit covers this line; name a line of code in an indexed file",
-            file.display()
-        );
-    };
-    let limit = layout.limit.or_else(|| settings.get(|layer| layer.limit)).unwrap_or_default();
-    let ranking = RankingWeights::default();
-    let found = quarry_answer::similar(index, &given, &layout.request(limit, &ranking))?;
-    let answer = found.answer(&tree, &layout.shown(), opened - start)?;
+    let (answer, layout) = with_notices(|notices| session.ask(None, notices, similar))?;
     let words = Words {
         nothing: "nothing found: no other unit is similar",
         unsure: "No unit is clearly similar; showing the closest ones",

@@ -1,18 +1,24 @@
 //! `quarry status`: what the index of a tree holds, and whether it is fresh.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
 use clap::Args;
 use indicatif::{HumanBytes, HumanDuration};
-use quarry_answer::{StatusView, kind_name};
 use quarry_index::{Index, IndexStatus, Remembered, Status};
+use quarry_related::HistoryView;
+use quarry_session::models::{Quality, can_rerank};
+use quarry_session::{StatusView, kind_name};
 use quarry_text::counted;
 use quarry_walk::{WalkChoice, count_by_reason, skipped_in_words};
+use serde::Serialize;
 
 use crate::index::{SourceArgs, tell_ignored};
+use crate::model::beside_the_program;
 use crate::output::{self, printable};
+use crate::precompute;
 use crate::settings::Settings;
 
 /// Files that are named for each reason why files were left out.
@@ -28,6 +34,17 @@ pub struct StatusArgs {
     json: bool,
 }
 
+/// What is printed.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Printed {
+    #[serde(flatten)]
+    status: StatusView,
+    /// How far the history of the tree is read; absent if nothing of it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    history: Option<HistoryView>,
+}
+
 /// Runs `quarry status`: exit code 0 if there is an index, else 1.
 ///
 /// # Errors
@@ -36,16 +53,24 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.source.path)?;
     let status = Index::status(&args.source.path, &args.source.options(&settings))?;
     let there = status.index.is_some();
+    // Joining an empty part would add a slash.
+    let searched: PathBuf = status.root.join(&status.part).components().collect();
+    let history = quarry_walk::base_directory(&searched).ok().and_then(quarry_related::history_status);
     status.ignored.iter().for_each(|path| tell_ignored(path));
     if args.json {
-        output::print_json(&StatusView::of(status))?;
+        output::print_json(&Printed { status: StatusView::of(status), history })?;
     } else {
-        output::print(&text(&status))?;
+        output::print(&(text(&status, &settings) + &history.map(history_line).unwrap_or_default()))?;
     }
     Ok(if there { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn text(status: &Status) -> String {
+fn history_line(history: HistoryView) -> String {
+    let head = history.head.as_deref().map_or("", |head| &head[..10]);
+    format!("history  {} up to {head}\n", history.sentence().trim_start_matches("history of "))
+}
+
+fn text(status: &Status, settings: &Settings) -> String {
     let [root, directory] = [&status.root, &status.directory].map(|path| path.to_string_lossy());
     let mut text = format!("tree     {}\nindex    {}\n", printable(&root), printable(&directory));
     if !status.part.is_empty() {
@@ -72,6 +97,7 @@ fn text(status: &Status) -> String {
     };
     let _ =
         writeln!(text, "content  {} in {}{part}", counted(index.units, "unit"), counted(index.files, "file"));
+    text.push_str(&re_ranking(index, settings));
     let kinds: Vec<(&str, usize)> =
         index.units_by_kind.iter().map(|(kind, n)| (kind_name(*kind), *n)).collect();
     let languages: Vec<(&str, usize)> =
@@ -80,6 +106,32 @@ fn text(status: &Status) -> String {
     let _ = writeln!(text, "in       {}", counts(languages));
     text.push_str(&left_out(index));
     text
+}
+
+/// The units with vectors for re-ranking, and who computes the others.
+fn re_ranking(index: &IndexStatus, settings: &Settings) -> String {
+    let (units, most) = (counted(index.units, "unit"), settings.background_units());
+    let is_auto = settings.get(|layer| layer.quality) == Some(Quality::Auto);
+    let others = if !is_auto || !can_rerank(&beside_the_program()) {
+        String::new()
+    } else if index.units > most {
+        format!(
+            "; more units than background_units = {most}: `quarry index --quality best` computes the others"
+        )
+    } else if precompute::is_paused() {
+        "; the others are computed in the background, but not on battery".to_owned()
+    } else {
+        "; mcp, lsp, serve and index --watch compute the others in the background".to_owned()
+    };
+    let line = |n: usize, of: &str| {
+        let others = if n < index.units { &others } else { "" };
+        format!("re-rank  {n} of {units} have vectors{of}{others}\n")
+    };
+    match index.precomputed.is_empty() {
+        true if others.is_empty() => String::new(),
+        true => line(0, ""),
+        false => index.precomputed.iter().map(|(model, n)| line(*n, &format!(" of {model}"))).collect(),
+    }
 }
 
 /// The options with which an index was made.

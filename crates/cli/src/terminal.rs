@@ -10,7 +10,7 @@ use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
 use clap::ColorChoice;
-use quarry_answer::Block;
+use quarry_session::Block;
 
 use crate::output::printable;
 

@@ -15,6 +15,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use quarry_corpus::dataset;
 use quarry_corpus::dataset::convert::{ConvertOptions, Grades, benchmark};
+use quarry_corpus::evaluation_guard::ComparedFiles;
 use quarry_corpus::formats::Document;
 use quarry_corpus::formats::source::check_regular;
 use quarry_corpus::formats::write::NewDirectories;
@@ -27,7 +28,7 @@ use quarry_train::{LeftOut, Teacher, clean, read_pairs};
 use serde::de::DeserializeOwned;
 
 pub use self::leakage::Allowed;
-use crate::{output, progress};
+use crate::{output, progress, trained_queries};
 
 /// Maximum length of a line that is looked at to tell formats apart, in bytes.
 const MAX_LINE: u64 = 16 << 20;
@@ -71,11 +72,15 @@ struct StaticArgs {
     /// labeled 0 are hard negatives of their query
     #[arg(long, value_name = "PATH")]
     pairs: PathBuf,
-    /// Files of evaluation data (plain text or data sets): pairs whose query or code occurs in one of them are refused,
-    /// as are those in public sets beside the pairs or in the working directory
+    /// Data sets of evaluation data, or JSON Lines with query and code: pairs that share one of them are refused, as are
+    /// those in public sets beside the pairs or in the working directory
     #[arg(long, value_name = "FILE")]
     exclude: Vec<PathBuf>,
-    /// Train on evaluation data all the same; the model's card will say so
+    /// Data sets with which pairs may share queries and codes, such as other splits of their set; the model's card has the
+    /// numbers
+    #[arg(long, value_name = "FILE")]
+    tolerate: Vec<PathBuf>,
+    /// Train even on evaluation data; the model's card notes it
     #[arg(long)]
     allow_evaluation_data: bool,
     /// File of a teacher's vectors, as `quarry train teacher` writes it
@@ -116,7 +121,7 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
 /// When the file cannot be read, or holds evaluation data that are not allowed.
 pub fn training_pairs(
     path: &Path,
-    exclude: &[PathBuf],
+    files: ComparedFiles<'_>,
     allowed: Allowed,
 ) -> anyhow::Result<(Vec<FunctionPair>, String)> {
     check_regular(path)?;
@@ -125,7 +130,7 @@ pub fn training_pairs(
     } else {
         labeled_pairs(path)?
     };
-    let leakage = leakage::of_pairs(named, exclude, path, &pairs, allowed)?;
+    let leakage = leakage::of_pairs(named, files, path, &pairs, allowed)?;
     note_left_out(clean(&mut pairs));
     Ok((pairs, leakage))
 }
@@ -212,7 +217,7 @@ fn is_training_pair(line: &str) -> bool {
 }
 
 fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
-    let (pairs, _) = training_pairs(&args.pairs, &[], Allowed::Never)?;
+    let (pairs, _) = training_pairs(&args.pairs, ComparedFiles::default(), Allowed::Never)?;
     let model = quarry_transformer::load(&args.model)?;
     let all: Vec<&FunctionPair> = pairs.iter().collect();
     let size = VocabularySize { words: args.words, bigrams: 0, query: 0 };
@@ -233,7 +238,8 @@ fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
 fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
     let settings: Settings = read_settings(args.recipe.as_deref(), &args.settings)?;
     let allowed = if args.allow_evaluation_data { Allowed::Now } else { Allowed::OnRequest };
-    let (pairs, leakage) = training_pairs(&args.pairs, &args.exclude, allowed)?;
+    let files = ComparedFiles { named: &args.exclude, tolerated: &args.tolerate, ..ComparedFiles::default() };
+    let (pairs, leakage) = training_pairs(&args.pairs, files, allowed)?;
     // Removed again unless something is written into it.
     let _directories = NewDirectories::create(&args.out)
         .with_context(|| format!("{}: cannot be created", args.out.display()))?;
@@ -293,6 +299,8 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
     );
     write("README.md", card.as_bytes())?;
     write("settings.toml", settings.as_bytes())?;
+    let queries = trained_queries::listed(pairs.iter().map(|pair| pair.query.as_str()));
+    write(trained_queries::FILE, queries.as_bytes())?;
     write("model.bin", &model)?;
     say(&bar, &format!("{}: {}", args.out.join("model.bin").display(), counted(model.len(), "byte")));
     Ok(ExitCode::SUCCESS)

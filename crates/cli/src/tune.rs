@@ -27,7 +27,7 @@ use serde::Serialize;
 
 use self::report::{Report, Values};
 use crate::eval::arguments::LayoutArgs;
-use crate::model_choice::ModelChoice;
+use crate::model::ModelChoice;
 use crate::settings::Settings;
 use crate::train::changed;
 use crate::tuned::{self, Tuned};
@@ -53,8 +53,8 @@ pub struct TuneArgs {
     /// functions are used for the decision instead
     #[arg(long, value_name = "FILE")]
     pairs: Option<PathBuf>,
-    /// Files of evaluation data (plain text or data sets): pairs whose query or code occurs in one of them are refused,
-    /// and the tree's own are not learned from
+    /// Data sets of evaluation data, or JSON Lines with query and code: pairs that share one of them are refused, and the
+    /// tree's own are not learned from
     #[arg(long, value_name = "FILE")]
     exclude: Vec<PathBuf>,
     /// Number of passes over the questions
@@ -126,7 +126,7 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<ExitCode> {
     ));
     let training = Instant::now();
     let weights = trained(args, &pairs, &begin)?;
-    let train_ms = quarry_answer::milliseconds(training.elapsed());
+    let train_ms = quarry_session::milliseconds(training.elapsed());
     let bytes = write_model(&weights);
     let after: Arc<dyn Embedder> = Arc::new(StaticModel::parse(&bytes, Path::new("the tuned model"))?);
 
@@ -143,7 +143,7 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<ExitCode> {
         tuned::keep(&tuned, &bytes)?;
         report.kept = tuned.path();
     }
-    report.took_ms = quarry_answer::milliseconds(start.elapsed());
+    report.took_ms = quarry_session::milliseconds(start.elapsed());
     let path = args.path.display().to_string();
     args.layout.print(&report, || report.sections(&path, args.dry_run))?;
     Ok(ExitCode::from(u8::from(!report.is_better)))

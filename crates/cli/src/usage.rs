@@ -10,7 +10,7 @@ use quarry_text::misspelled;
 const N_SUGGESTIONS: usize = 3;
 
 /// How commands are called, by their names without `quarry`; shown where arguments are missing.
-const EXAMPLES: [(&str, &str); 23] = [
+const EXAMPLES: [(&str, &str); 24] = [
     ("search", "quarry search \"retry with backoff\" -t rust"),
     ("similar", "quarry similar src/net.rs:120"),
     ("callers", "quarry callers Index.open"),
@@ -20,6 +20,7 @@ const EXAMPLES: [(&str, &str); 23] = [
     ("eval run", "quarry eval run bench/results.toml --data data"),
     ("eval score", "quarry eval score --qrels qrels.tsv --run system.run"),
     ("eval compare", "quarry eval compare baseline.run other.run --qrels qrels.tsv"),
+    ("eval next", "quarry eval next baseline.run other.run --qrels qrels.tsv"),
     ("eval repo-search", "quarry eval repo-search bench/repo-queries.tsv --repos checkouts --method hybrid"),
     ("eval tune", "quarry eval tune bench/repo-queries.tsv --repos checkouts"),
     ("judge run", "quarry judge run examples/judging/plan.toml"),
@@ -31,10 +32,7 @@ const EXAMPLES: [(&str, &str); 23] = [
     ("data check", "quarry data check pairs.jsonl"),
     ("data pairs", "quarry data pairs --manifest repositories.tsv --sources checkouts --out pairs.jsonl"),
     ("model list", "quarry model list model"),
-    (
-        "model pull",
-        "quarry model pull balanced best\n  quarry model pull sentence-transformers/all-MiniLM-L6-v2",
-    ),
+    ("model pull", "quarry model pull best\n  quarry model pull sentence-transformers/all-MiniLM-L6-v2"),
     ("train static", "quarry train static --pairs pairs.jsonl --out model"),
     ("train encoder", "quarry train encoder --model models/encoder --pairs pairs.jsonl --out model"),
 ];

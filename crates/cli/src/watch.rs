@@ -29,7 +29,7 @@ use crate::settings::Settings;
 /// A change is acted upon when nothing has changed for so long: editors and checkouts write many files in a row.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// But not later than so long after the first change.
+/// Maximum debounce delay, from the first change.
 const LATEST: Duration = Duration::from_secs(2);
 
 /// Time between two looks where the system cannot tell of changes.
@@ -168,7 +168,7 @@ fn stop_on_signal(sender: Sender<Message>, refreshing: Arc<AtomicBool>) -> anyho
             process::exit(0);
         }
     };
-    ctrlc::set_handler(stop).context("cannot wait for an interrupt")
+    ctrlc::set_handler(stop).context("cannot install the Ctrl-C handler")
 }
 
 /// How changes become known.

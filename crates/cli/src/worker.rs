@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use quarry_annotate::{OpenPrograms, Programs, Worker};
+use quarry_judge::{OpenPrograms, Programs, Worker};
 use quarry_llm::{ApiKey, HttpTransport};
 use quarry_queue::{Connection, SHORTEST_LEASE};
 use quarry_sandbox::packages::Settings;
@@ -40,9 +40,6 @@ pub struct WorkerArgs {
 }
 
 /// Runs `quarry worker`, until it is interrupted.
-///
-/// # Errors
-/// When there is nothing that it could do, or the server or the sandbox cannot be used.
 pub fn run(args: &WorkerArgs) -> anyhow::Result<ExitCode> {
     let models =
         args.models.iter().map(|model| open_model(model, args.questions)).collect::<Result<_, _>>()?;

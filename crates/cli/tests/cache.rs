@@ -1,4 +1,4 @@
-//! What is kept on the user's machine: who can read it, and `quarry cache`, which lists and removes it.
+//! Data on the user's machine: its permissions, and `quarry cache`, which lists and removes it.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;

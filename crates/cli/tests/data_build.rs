@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -200,6 +202,29 @@ fn a_rehearsal_says_what_is_to_be_done_and_writes_nothing() {
     let status = fixture.json(&["data", "build", plan_path, "--out", out_path, "--status", "--json"]);
     assert_eq!(status["steps"].as_array().unwrap().len(), 13);
     assert!(status["steps"].as_array().unwrap().iter().all(|step| step["done"] == true), "{status}");
+    // Counts are a table; a build without written queries has no more to report.
+    let report = stdout(&fixture.run(&["data", "report", out_path]));
+    assert!(report.lines().any(|line| line.starts_with("labels ") && line.contains("negative")), "{report}");
+    let report = fixture.json(&["data", "report", out_path, "--json"]);
+    assert_eq!(report["steps"][0]["name"], "source text", "{report}");
+    let svg = fixture.path("depth.svg");
+    let depth = ["data", "report", out_path, "--depth", "--plot", svg.to_str().unwrap(), "--json"];
+    let depth = fixture.json(&depth);
+    fixture::schema::check("data-report", &depth);
+    let methods = depth["methods"].as_array().unwrap();
+    assert_eq!(methods.len(), 2);
+    for method in methods {
+        let ranks = method["ranks"].as_array().unwrap();
+        assert_eq!(
+            (method["queries"].as_u64(), ranks.len(), ranks[0]["labeled"].as_u64()),
+            (Some(40), 3, Some(40))
+        );
+        assert_eq!(ranks[0]["hit"], ranks[0]["answered"], "{method}");
+        assert!(ranks[2]["answers"].as_f64() >= ranks[0]["answers"].as_f64(), "{method}");
+    }
+    let svg = fs::read_to_string(svg).unwrap();
+    assert!(svg.starts_with("<svg xmlns=") && svg.ends_with("</svg>\n"), "{svg}");
+    assert_eq!((svg.matches("<svg").count(), svg.matches("<polyline").count()), (1, 4), "{svg}");
     // With other candidates the pairs are to be judged anew: at most two of each of two methods for 40 queries.
     fs::write(&plan, fs::read_to_string(&plan).unwrap().replace("k = 3", "k = 2")).unwrap();
     let dry = stdout(&fixture.run(&["data", "build", plan_path, "--out", out_path, "--dry-run"]));
@@ -397,39 +422,6 @@ fn metadata_names_every_file_of_the_exports_and_its_columns() {
     );
 }
 
-#[test]
-fn pairs_are_printed_and_filtered_where_there_is_no_terminal() {
-    let (fixture, directory) = example();
-    let out = fixture.path("out");
-    build(&fixture, &directory.join("plan.toml"), &out);
-    let path = out.to_str().unwrap();
-    let lines = |arguments: &[&str]| -> Vec<Value> {
-        let arguments = [&["data", "browse", "--json"], arguments].concat();
-        let output = fixture.run(&arguments);
-        fixture::schema::check_output(&arguments, &output);
-        stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    };
-    let all = lines(&[path]);
-    let positive = lines(&[path, "--label", "positive"]);
-    let negative = lines(&[path, "--label", "negative"]);
-    assert!(!positive.is_empty() && !negative.is_empty(), "{all:?}");
-    assert_eq!(all.len(), positive.len() + negative.len());
-    assert!(positive.iter().all(|pair| pair["label"] == 1 && pair["evidence"].is_string()));
-    let go = lines(&[path, "--language", "Go", "--part", "train"]);
-    assert!(!go.is_empty() && go.iter().all(|pair| pair["language"] == "go" && pair["part"] == "train"));
-    // A directory of another format has the same pairs, in another order and without evidence.
-    let beir = out.join("exports/beir");
-    let test = lines(&[beir.to_str().unwrap(), "--split", "test"]);
-    assert_eq!(test.len(), all.iter().filter(|pair| pair["part"] == "test").count());
-    let text =
-        stdout(&fixture.run(&["data", "browse", path, "--search", "IS_PRIME prime", "--label", "positive"]));
-    assert!(text.contains("answers by") && text.contains("    def is_prime("), "{text}");
-    let nothing = fixture.run(&["data", "browse", path, "--search", "nosuchword"]);
-    assert_eq!((nothing.status.code(), stdout(&nothing).as_str()), (Some(1), ""));
-    let missing = fixture.run(&["data", "browse", fixture.path("none").to_str().unwrap()]);
-    assert_eq!(missing.status.code(), Some(2));
-}
-
 /// Every format of exports is what `quarry data check` accepts, and `quarry data convert` turns into another and back.
 #[test]
 fn every_export_can_be_read_and_converted_back() {
@@ -486,19 +478,21 @@ fn every_export_can_be_read_and_converted_back() {
             run(&["convert"], &[from, std::slice::from_ref(&path)].concat(), &["--to", to]);
             vec![path]
         };
-        let pairs = |paths: &[PathBuf]| {
+        let pairs = |paths: &[PathBuf], name: &str| {
             let line = |line: &str| -> (String, String, Value) {
                 let pair: Value = serde_json::from_str(line).unwrap();
                 (pair["query"].to_string(), pair["code"].to_string(), pair["label"].clone())
             };
-            let mut pairs: Vec<_> = run(&["browse", "--json"], paths, &[]).lines().map(line).collect();
+            let written = fs::read_to_string(&convert(paths, "query-code", name)[0]).unwrap();
+            let mut pairs: Vec<_> = written.lines().map(line).collect();
             pairs.sort_by_key(|pair| format!("{pair:?}"));
             pairs
         };
         let back = convert(&convert(&from, other, "there"), format, "back");
         run(&["check"], &back, &[]);
-        assert!(pairs(&from).len() > 10, "{format}");
-        assert_eq!(pairs(&from), pairs(&back), "{format} by way of {other}");
+        let pairs_before = pairs(&from, "pairs-before");
+        assert!(pairs_before.len() > 10, "{format}");
+        assert_eq!(pairs_before, pairs(&back, "pairs-after"), "{format} by way of {other}");
     }
 }
 
@@ -534,6 +528,60 @@ fn said(seen: &Seen) -> Reply {
     Reply::ok(completion(&said, 10, 5))
 }
 
+/// While a build judges, its cost and evidence are those of `quarry judge`, before, during and after.
+#[test]
+fn what_a_build_judges_is_estimated_followed_and_shown() {
+    let is_open = Arc::new(AtomicBool::new(false));
+    let server = Server::script({
+        let is_open = Arc::clone(&is_open);
+        move |_, seen| match is_open.load(Ordering::SeqCst) {
+            true => said(seen),
+            false => Reply::status(401, "{}"),
+        }
+    });
+    let (fixture, directory) = example();
+    let judge = fs::read_to_string(directory.join("judge.toml")).unwrap();
+    let judge = judge
+        .replace("replay = \"recording.jsonl\"\n", "")
+        .replace("http://localhost:8766/v1", &server.url());
+    fs::write(directory.join("judge.toml"), judge + "input_price = 1.0\noutput_price = 2.0\n").unwrap();
+    let plan = directory.join("plan.toml");
+    let plan = plan.to_str().unwrap();
+    let refused = fixture.run(&["data", "build", plan]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    let dry = fixture.run(&["data", "build", plan, "--dry-run"]);
+    let dry = format!("{}{}", stdout(&dry), stderr(&dry));
+    let estimate = dry.lines().find(|line| line.starts_with("judging by cosqa-plus: ")).expect(&dry);
+    assert!(estimate.contains(" pairs, about ") && estimate.contains("tokens, $0."), "{estimate}");
+    assert!(estimate.contains("at 2 s per answer"), "{estimate}");
+    let status = stdout(&fixture.run(&["data", "build", plan, "--status"]));
+    assert!(status.contains("to do; judged 0 of "), "{status}");
+
+    is_open.store(true, Ordering::SeqCst);
+    let built = fixture.run(&["data", "build", plan]);
+    let told = stderr(&built);
+    assert!(built.status.success(), "{told}");
+    assert!(told.contains("pairs to judge\n  next ") && told.contains(" answers of models, "), "{told}");
+    let state = fixture.json(&["judge", "status", plan, "--json"]);
+    assert_eq!((&state["waiting"], &state["judge"]), (&json!(0), &json!("cosqa-plus")), "{state}");
+    let (answers, tokens) = (state["answers"].as_u64().unwrap(), state["cost"]["tokens"].as_u64().unwrap());
+    assert_eq!(tokens, 15 * answers);
+    let card = fs::read_to_string(directory.join("plan.build/card.md")).unwrap();
+    let dollars = answers as f64 * 20.0 / 1e6;
+    assert!(card.contains(&format!("| labels | {answers} | {tokens} | {dollars:.6} |")), "{card}");
+    let shown = stdout(&fixture.run(&["judge", "show", plan]));
+    assert!(shown.lines().count() > 10, "{shown}");
+    let run = fixture.run(&["judge", "run", plan]);
+    assert!(stderr(&run).contains("use `quarry data build"), "{}", stderr(&run));
+    // The next estimate is by what was measured.
+    let text = fs::read_to_string(directory.join("plan.toml")).unwrap();
+    fs::write(directory.join("plan.toml"), text.replace("k = 3", "k = 4")).unwrap();
+    is_open.store(false, Ordering::SeqCst);
+    assert_eq!(fixture.run(&["data", "build", plan]).status.code(), Some(2));
+    let dry = stdout(&fixture.run(&["data", "build", plan, "--dry-run"]));
+    assert!(dry.contains("pairs judged so far"), "{dry}");
+}
+
 /// A build whose queries a model writes, whose candidates a server embeds and whose pairs a model judges: with one worker,
 /// and with two of which one is killed, what comes out is what comes out without workers, and nothing is asked twice that
 /// was not under way at the worker that was killed.
@@ -562,6 +610,8 @@ fn workers_build_the_same() {
             ("replay = \"written.jsonl\"\n", ""),
             ("kind = \"negative\"", judge),
             ("\"static\"", "\"api:letters\""),
+            // The judge says yes to all, so that all queries have answers in common.
+            ("[splits.parts]", "[splits]\nequal_queries = true\n\n[splits.parts]"),
         ],
     );
     fs::write(directory.join("endpoint.toml"), format!("base_url = \"{model}\"\n")).unwrap();

@@ -1,7 +1,7 @@
-//! `quarry data check --leaks`, `report --depth`, `intent --labels`, and training on labeled data, as a user runs them.
+//! `quarry data intent --labels`, and training on labeled data, as a user runs them.
 
 use crate::fixture::schema::check;
-use crate::fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::{Fixture, check_error, stderr};
 
 fn pair(query: &str, code: &str, label: u8) -> String {
     format!(
@@ -10,56 +10,7 @@ fn pair(query: &str, code: &str, label: u8) -> String {
 }
 
 #[test]
-fn leaks_between_data_sets_are_listed_and_end_with_status_1() {
-    let fixture = Fixture::new();
-    let code = "def add(a, b): return a + b";
-    fixture
-        .write("tree/train.jsonl", &[pair("add two", code, 1), pair("other", "def f(x): pass", 0)].concat());
-    fixture.write("tree/test.jsonl", &[pair("sum", "def add(a,  b): return a + b", 1)].concat());
-    fixture.write("tree/own.jsonl", &pair("something else", "class Own: pass", 1));
-    let output = fixture.run(&["data", "check", "--leaks", "train.jsonl", "test.jsonl"]);
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let text = stdout(&output);
-    assert!(text.contains("code train.jsonl:1 is the same as test.jsonl:1"), "{text}");
-    let output = fixture.run(&["data", "check", "--leaks", "train.jsonl", "test.jsonl", "--json"]);
-    let value: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
-    check("data-check", &value);
-    let leaks = value["leaks"].as_array().unwrap();
-    let of = |on: &str, of: &str| {
-        leaks
-            .iter()
-            .find(|leak| leak["on"] == on && leak["of"] == of)
-            .map(|leak| (leak["texts"].clone(), leak["same"].clone()))
-    };
-    assert_eq!(of("code", "train.jsonl"), Some((2.into(), 1.into())));
-    assert_eq!(of("query", "train.jsonl"), Some((2.into(), 0.into())));
-    let output = fixture.run(&["data", "check", "--leaks", "own.jsonl", "test.jsonl"]);
-    assert!(output.status.success(), "{}", stdout(&output));
-    check_error(
-        &fixture.run(&["data", "check", "--leaks", "own.jsonl"]),
-        "expected two data sets to compare",
-    );
-}
-
-#[test]
-fn a_run_says_how_many_candidates_are_enough() {
-    let fixture = Fixture::new();
-    fixture.write("tree/run.trec", "q Q0 a 1 3 r\nq Q0 b 2 2 r\np Q0 a 1 1 r\n");
-    fixture.write("tree/qrels.txt", "q 0 a 0\nq 0 b 1\np 0 a 1\n");
-    let value = fixture.json(&["data", "report", "run.trec", "qrels.txt", "--json", "--plot", "depth.svg"]);
-    check("data-report", &value);
-    assert_eq!(value["methods"][0]["ranks"][0]["hit"], 0.5);
-    assert_eq!(value["methods"][0]["ranks"][1]["answered"], 1.0);
-    assert_eq!(value["methods"][0]["enough"], serde_json::Value::Null);
-    let svg = std::fs::read_to_string(fixture.path("tree/depth.svg")).unwrap();
-    assert!(
-        svg.starts_with("<svg xmlns=") && svg.ends_with("</svg>\n") && svg.matches("<polyline").count() == 2
-    );
-    assert_eq!(svg.matches("<svg").count(), 1, "{svg}");
-}
-
-#[test]
-fn people_label_queries_and_rules_and_classifier_are_compared_with_them() {
+fn people_label_queries_and_rules_are_compared_with_them() {
     let fixture = Fixture::new();
     let queries: Vec<String> = (0..30)
         .flat_map(|n| [format!("python reverse list {n}"), format!("why is python slow {n}")])
@@ -84,15 +35,11 @@ fn people_label_queries_and_rules_and_classifier_are_compared_with_them() {
     };
     fixture.write("tree/one.csv", &fill(0));
     fixture.write("tree/two.csv", &fill(1));
-    let value =
-        fixture.json(&["data", "intent", "--labels", "one.csv", "two.csv", "--json", "--save", "model.json"]);
+    let value = fixture.json(&["data", "intent", "--labels", "one.csv", "two.csv", "--json"]);
     check("data-intent", &value);
     assert_eq!((value["queries"].as_u64(), value["raters"].as_u64()), (Some(40), Some(2)));
     assert_eq!(value["alpha"], 1.0);
     assert!(value["rules"]["accuracy"].as_f64().unwrap() >= 0.975, "{value}");
-    assert!(value["classifier"]["accuracy"].as_f64().unwrap() > 0.9, "{value}");
-    let model = std::fs::read_to_string(fixture.path("tree/model.json")).unwrap();
-    assert!(model.contains("\"why\": -"), "{model}");
     check_error(&fixture.run(&["data", "intent", "--labels", "form.csv"]), "fill in the column `intent`");
     fixture.write("tree/bad.csv", "query,intent\na,search\n");
     check_error(

@@ -36,7 +36,7 @@ impl Home {
         self.0.path().canonicalize().unwrap()
     }
 
-    /// What commands print, each with its exit code, typed one after the other into one shell.
+    /// Output of commands, each with its exit code, typed one after the other into one shell.
     fn run(&self, commands: &[&str]) -> Vec<(String, i32)> {
         let mut script = String::new();
         for command in commands {
@@ -113,7 +113,7 @@ fn without_what_varies(text: &str) -> String {
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-/// Whether what a page has below a command is what the command printed.
+/// Returns whether what a page has below a command is what the command printed.
 fn agrees(documented: &str, printed: &str) -> bool {
     let pattern = without_what_varies(documented);
     let lines = pattern.lines().map(|line| match line {
@@ -188,6 +188,63 @@ fn commands_of_the_documentation_print_what_it_shows() {
     assert!(n_pages > 2, "only {n_pages} pages have commands with their output");
 }
 
+/// The files that the queries of the front page, which this one does not repeat, find first in this repository.
+const ANSWERS: [&str; 4] = [
+    "crates/files/src/lib.rs",
+    "crates/llm/src/key.rs",
+    "crates/transformer/src/tokens.rs",
+    "crates/session/src/tokens.rs",
+];
+
+/// The commands of the README with their words.
+fn readme_commands() -> Vec<Vec<String>> {
+    let text = fs::read_to_string(root().join("README.md")).unwrap();
+    let blocks = text.split("```sh\n").skip(1).filter_map(|block| block.split("```").next());
+    let lines = blocks.flat_map(str::lines).map(|line| line.replace("cargo run --release --", "quarry"));
+    lines.filter(|line| line.starts_with("quarry ")).map(|line| shlex::split(&line).unwrap()).collect()
+}
+
+#[test]
+fn commands_of_the_readme_name_files_of_a_clone() {
+    let is_path = |word: &&String| {
+        (word.contains('/') || *word == ".") && !word.contains(['*', '(']) && !word.contains("://")
+    };
+    let mut n_paths = 0;
+    for word in readme_commands().iter().flatten().filter(is_path) {
+        let path = word.split_once(':').map_or(word.as_str(), |(path, _)| path);
+        assert!(root().join(path).exists(), "README.md: {word} is not in a clone");
+        n_paths += 1;
+    }
+    assert!(n_paths >= 5, "{n_paths}");
+}
+
+#[test]
+fn searches_of_the_readme_find_their_code_in_a_clone() {
+    let home = tempfile::tempdir().unwrap();
+    let quick = |words: &&Vec<String>| match words[1].as_str() {
+        "search" | "similar" | "callers" => true,
+        "eval" => words[2].starts_with("examples/") || words[2] == "compare",
+        _ => false,
+    };
+    let mut answers = ANSWERS.iter();
+    for words in readme_commands().iter().filter(quick) {
+        let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
+            .args(&words[1..])
+            .current_dir(root())
+            .env("HOME", home.path())
+            .envs(["XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"].map(|name| (name, home.path())))
+            .output()
+            .unwrap();
+        let printed = fixture::stdout(&output);
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {printed}{}", fixture::stderr(&output));
+        if words[1] == "search" {
+            let answer = answers.next().unwrap();
+            assert!(printed.starts_with(&format!(" 1. {answer}:")), "{words:?}: {printed}");
+        }
+    }
+    assert_eq!(answers.len(), 0);
+}
+
 #[test]
 fn the_readme_is_a_front_page() {
     let n_words = fs::read_to_string(root().join("README.md")).unwrap().split_whitespace().count();
@@ -212,7 +269,7 @@ fn what_is_printed_otherwise_is_found() {
 }
 
 /// Commands of the examples that print JSON, below the name of its schema.
-const JSON_COMMANDS: [(&str, &[&str]); 22] = [
+const JSON_COMMANDS: [(&str, &[&str]); 23] = [
     (
         "search",
         &[
@@ -247,6 +304,10 @@ const JSON_COMMANDS: [(&str, &[&str]); 22] = [
     (
         "eval-compare",
         &["quarry eval compare runs/bm25.run runs/hybrid.run --qrels benchmark/qrels/test.tsv --json"],
+    ),
+    (
+        "eval-next",
+        &["quarry eval next runs/bm25.run runs/hybrid.run --qrels benchmark/qrels/test.tsv --json"],
     ),
     ("eval-agreement", &["quarry eval agreement ratings.csv --level ordinal --unit-column pair --json"]),
     (

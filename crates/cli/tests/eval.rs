@@ -187,6 +187,50 @@ fn runs_are_compared_query_by_query() {
 }
 
 #[test]
+fn what_is_judged_next_could_change_the_order_of_runs() {
+    let directory = converted();
+    for method in ["bow", "bm25"] {
+        json(directory.path(), &format!("eval ./score --method {method} --run {method} --json"));
+    }
+    // One judgment leaves the order open.
+    let judged = fs::read_to_string(directory.path().join("score/qrels/test.tsv")).unwrap();
+    let few: Vec<&str> = judged.lines().take(2).collect();
+    fs::write(directory.path().join("few.tsv"), few.join("\n") + "\n").unwrap();
+    let words = "eval next bow bm25 --qrels few.tsv --metric mrr --price 0.01 --pairs 3 --out next.tsv";
+    let outcome = quarry(directory.path(), &format!("{words} --json"));
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert!(!report["stable"].as_bool().unwrap() && report["certainty"].as_f64().unwrap() < 0.95, "{report}");
+    assert_eq!((report["pairs"].as_array().unwrap().len(), report["unknown"].as_u64()), (3, Some(11)));
+    assert_eq!(report["price"], serde_json::json!([0.03, 0.11]));
+    let next = fs::read_to_string(directory.path().join("next.tsv")).unwrap();
+    assert_eq!(next.lines().count(), 3);
+    assert!(next.starts_with(&format!("{}\t", report["pairs"][0]["query"].as_str().unwrap())), "{next}");
+    assert!(quarry(directory.path(), words).stdout.contains("To judge next"));
+    // With all judged there is nothing left to judge.
+    let mut all = "query-id\tcorpus-id\tscore\n".to_owned();
+    let run = fs::read_to_string(directory.path().join("bm25")).unwrap();
+    let is_judged = |query: &str, document: &str| judged.contains(&format!("{query}\t{document}\t1"));
+    for line in run.lines() {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        all += &format!("{}\t{}\t{}\n", fields[0], fields[2], u8::from(is_judged(fields[0], fields[2])));
+    }
+    fs::write(directory.path().join("all.tsv"), all).unwrap();
+    let outcome = quarry(directory.path(), "eval next bow bm25 --qrels all.tsv --metric mrr --json");
+    let report: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(
+        (outcome.code, &report["stable"], &report["unknown"]),
+        (Some(0), &Value::Bool(true), &Value::from(0))
+    );
+    check_refused(directory.path(), "eval next bow --qrels few.tsv", "expected two runs or more");
+    check_refused(
+        directory.path(),
+        "eval next bow bm25 --qrels few.tsv --metric bpref",
+        "unknown documents change",
+    );
+}
+
+#[test]
 fn metrics_are_chosen_by_name() {
     let files = [
         ("qrels", "1 0 a 1\n1 0 b 1\n1 0 c 0\n2 0 a 1\n3 0 a 0\n"),
@@ -321,7 +365,7 @@ fn repositories() -> tempfile::TempDir {
 #[test]
 fn the_weight_of_a_reranker_is_cross_validated() {
     let directory = repositories();
-    let arguments = "eval tune table.tsv --repos repos --reranking --model balanced --llm cache=false --json";
+    let arguments = "eval tune table.tsv --repos repos --reranking --model best --llm cache=false --json";
     let report = json(directory.path(), arguments);
     assert_eq!(report["parameters"], serde_json::json!(["rerank_function", "rerank_file"]));
     assert!(report.get("confidence").is_none() && report["ablation"] == serde_json::json!([]));
@@ -405,6 +449,37 @@ fn a_plan_writes_its_page_beside_itself() {
         quarry(directory.path(), "eval run plans/plan.toml --data . --repos repos --format latex").stdout;
     assert!(latex.contains("\\begin{tabular}"), "{latex}");
     assert_eq!(before, ["results.json", "results.md", "report.html", "environment.json"].map(read));
+    // What somebody has changed is not replaced, nor is another file; the directory can be named.
+    let page = directory.path().join("plans/new/out.md");
+    fs::write(&page, "edited").unwrap();
+    check_refused(directory.path(), "eval run plans/plan.toml --data . --repos repos", "not changed since");
+    assert_eq!(fs::read_to_string(&page).unwrap(), "edited");
+    let elsewhere =
+        quarry(directory.path(), "eval run plans/plan.toml --data . --repos repos --out elsewhere");
+    assert!(elsewhere.stderr.contains("wrote elsewhere/new/out.md"), "{}", elsewhere.stderr);
+    fs::remove_file(&page).unwrap();
+    for (key, path) in [
+        ("page", "../out.md"),
+        ("page", ".profile"),
+        ("json", "plan.toml"),
+        ("json", "/tmp/out.json"),
+        ("json", "../pairs.json"),
+    ] {
+        let other = plan.replace("new/out.md", if key == "page" { path } else { "new/out.md" });
+        let other = other.replace("new/out.json", if key == "json" { path } else { "new/out.json" });
+        fs::write(directory.path().join("plans/other.toml"), other).unwrap();
+        let refused = quarry(directory.path(), "eval run plans/other.toml --data . --repos repos");
+        assert!(
+            refused.code == Some(2) && refused.stderr.contains("expected a"),
+            "{path}: {}",
+            refused.stderr
+        );
+        assert!(
+            !refused.stderr.contains("Functions: bm25"),
+            "before anything is measured: {}",
+            refused.stderr
+        );
+    }
     let words = "eval run plans/plan.toml --data . --repos repos";
     let known = |stderr: &str| stderr.lines().filter(|line| line.ends_with("(already measured)")).count();
     assert_eq!(known(&quarry(directory.path(), words).stderr), 3);
@@ -482,7 +557,13 @@ fn wrong_input_is_refused_with_its_place() {
         ),
         ("eval ./score --method none/such".into(), "expected bow, bm25, bm25-lucene"),
         ("eval ./score --method bm25 --model score".into(), "--model requires --method static or hybrid"),
-        ("eval ./score --resamples 0".into(), "expected --resamples of 1 or more"),
+        ("eval ./score --resamples 0".into(), "'--resamples <N>': expected 1 to 1000000"),
+        ("eval ./score --resamples 3000000000".into(), "'--resamples <N>': expected 1 to 1000000"),
+        ("eval ./score --resamples 18446744073709551615".into(), "'--resamples <N>': expected 1 to 1000000"),
+        ("eval ./score --run x --depth 0".into(), "'--depth <N>': expected at least 1"),
+        ("eval protocol csn-mrr --batch 0".into(), "'--batch <N>': expected at least 1"),
+        ("data negatives p.jsonl o.jsonl --maximum-share nan".into(), "expected a number above 0"),
+        ("judge study p.toml --min-alpha nan".into(), "expected a number from -1 to 1"),
         ("eval".into(), "<DIR>"),
         (
             "data convert --from cosqa-retrieval codes.json pairs.json out".into(),

@@ -22,7 +22,7 @@ fn run(fixture: &Fixture, arguments: &[&str]) -> Output {
     output
 }
 
-/// What a stranger can put instead of a file: what is there, and words that say so.
+/// Special files that a stranger can put instead of a file, and words of the message about each.
 const SPECIAL: [(&str, &str); 4] = [
     ("pipe", "a pipe, not a regular file"),
     ("/dev/zero", "a symbolic link, not a regular file"),
@@ -91,7 +91,7 @@ fn ignore_files_are_read_from_regular_files_only() {
     finds_the_socket(&run(&fixture, &["search", "open a socket", "-k", "1"]));
 }
 
-/// Whether this build has a command.
+/// Returns whether this build has a command.
 fn is_here(command: &&[&str]) -> bool {
     command[0] != "mcp" || cfg!(feature = "mcp")
 }

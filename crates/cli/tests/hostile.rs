@@ -41,6 +41,15 @@ fn finds_the_socket(fixture: &Fixture) {
 }
 
 #[test]
+fn a_limit_on_the_size_of_files_ends_no_search() {
+    let fixture = Fixture::new();
+    let output = fixture.command_after("ulimit -f 1", &["search", "open a socket"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(stdout(&output).starts_with(" 1. net.py:1"), "{}", stdout(&output));
+    assert!(stderr(&output).contains("the index is in memory"), "{}", stderr(&output));
+}
+
+#[test]
 fn what_no_definition_can_be_called_is_refused() {
     let fixture = Fixture::new();
     let refused = |subject: &str, words: &str| {

@@ -21,7 +21,7 @@ fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/judging/plan.toml")
 }
 
-/// Whether the example's programs can run here. Says so where they cannot.
+/// Returns whether the example's programs can run here. Says so where they cannot.
 fn can_run_programs() -> bool {
     let missing = ["bwrap", "python3", "node"].into_iter().find(|program| {
         let found =
@@ -96,7 +96,7 @@ fn the_example_needs_no_key_and_runs_its_programs() {
         list.contains("\n27    no       arbiter     0      python binary search in a sorted list\n"),
         "{list}"
     );
-    // What differs are the two of 40 that the table tells of.
+    // Two of 40 differ, as in the table.
     let differing = stdout(&judge(&["show", "--differing"]));
     let ids: Vec<&str> = differing.lines().skip(1).filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(ids, ["14", "36"]);
@@ -222,7 +222,7 @@ fn pairs_without_a_verdict_end_with_an_error() {
         "{}",
         stdout(&run)
     );
-    // What failed in the same way is told once.
+    // Equal failures are reported once.
     fixture.run(&["judge", "run", "plan.toml"]);
     let story = stdout(&fixture.run(&["judge", "show", "plan.toml", "0"]));
     assert!(story.contains("failed, 2 times") && story.matches("not today").count() == 1, "{story}");
@@ -241,7 +241,7 @@ fn a_full_disk_stops_with_advice_and_keeps_what_was_there() {
     assert_eq!(labels(&fixture).lines().count(), 3);
 }
 
-/// What a cache holds counts as missing where it is damaged, and that is told.
+/// A damaged entry of a cache counts as missing, with a warning.
 #[test]
 fn a_damaged_answer_is_asked_for_again_with_a_warning() {
     let server = Server::script(|_, seen| model(seen));

@@ -7,7 +7,7 @@ use crate::fixture::{Fixture, check_error, layouts, stderr, stdout};
 use quarry_test_support::model_server::{Reply, Seen, Server, completion};
 use serde_json::{Value, json};
 
-/// Whether Python can be run in a sandbox here. Says so where it cannot.
+/// Returns whether Python can be run in a sandbox here. Says so where it cannot.
 fn can_run_programs() -> bool {
     let missing = ["bwrap", "python3"].into_iter().find(|program| {
         let found =
@@ -141,7 +141,7 @@ fn options_find_tests_that_prove_nothing_and_say_what_that_costs() {
     let brier = calibrated["as_said"]["brier"].as_f64().unwrap();
     assert!((brier - 0.04).abs() < 1e-9, "{brier}");
     let text = fixture.run(&["judge", "study", "one.toml", "--calibration"]);
-    // A single confidence is told, and nothing is made of it.
+    // A single confidence is reported, without conclusions.
     assert!(stdout(&text).contains("as stated") && !stdout(&text).contains("can be kept"));
     assert!(
         stderr(&text).contains("only 3 pairs: other pairs may give different numbers")

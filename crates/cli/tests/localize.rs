@@ -80,7 +80,7 @@ fn issues_are_asked_of_the_tree_before_the_fix() {
     assert_eq!(report["issues"], 4);
     assert_eq!(report["left_out"], json!({"gold_not_in_tree": 1, "no_commit": 1, "no_gold": 1}));
     assert_eq!((&report["absent_gold"], &report["several"]), (&json!(1), &json!(1)));
-    assert!(notes.contains("left out 1 issue whose commit is not in the clone"), "{notes}");
+    assert!(notes.contains("left out 1 issue whose commit is not, or not wholly, in the clone"), "{notes}");
     for method in report["methods"].as_array().unwrap() {
         // The class of b1 has no word of its constructor.
         let all = if method["method"] == "grep" { 0.75 } else { 1.0 };
@@ -127,6 +127,28 @@ fn issues_are_asked_of_the_tree_before_the_fix() {
     }
 }
 
+/// Gold files are distinct in any order of the functions, and a commit with missing directories is left out alone.
+#[test]
+fn gold_files_are_distinct_and_an_incomplete_commit_is_left_out() {
+    let fixture = Fixture::new();
+    let mut clone = GitRepository::bare(&fixture.path("tree/mirrors/o+demo/repo"));
+    let functions = "def first():\n    return 1\n\n\ndef third():\n    return 3\n";
+    let whole =
+        clone.commit("one", &[("a.py", Some(functions)), ("b.py", Some("def second():\n    return 2\n"))]);
+    let (tree, who) = ("1".repeat(40), "A B <a@b> 1000 +0000");
+    let incomplete =
+        clone.object("commit", format!("tree {tree}\nauthor {who}\ncommitter {who}\n\ntwo").as_bytes());
+    let gold = ["a.py:first", "b.py:second", "a.py:third"];
+    let issues =
+        [issue("a1", &whole, "first, second and third", &gold), issue("a2", &incomplete, "x", &gold)];
+    fixture.write("tree/issues.jsonl", &issues.map(|issue| format!("{issue}\n")).concat());
+    let (report, _) = localize(&fixture, &["--method", "bm25", "--per-query", "values.jsonl"]);
+    assert_eq!(report["left_out"], json!({"no_commit": 1}));
+    assert_eq!(report["methods"][0]["files"]["metrics"]["acc@3"], 1.0);
+    let values = lines(&fixture.path("tree/values.jsonl"));
+    assert_eq!(values[0]["files"]["gold"], json!(["a.py", "b.py"]));
+}
+
 #[test]
 fn issues_are_chosen_by_repository_source_and_number() {
     let fixture = Fixture::new();
@@ -140,10 +162,52 @@ fn issues_are_chosen_by_repository_source_and_number() {
         check_error(&fixture.run(&[&arguments, more].concat()), words);
     };
     refused(&["--repository", "o/other"], "check --repository and --source");
-    refused(&["--limit", "0"], "--limit of 1 or more");
-    fixture.write("tree/issues.jsonl", &format!("{}\n", issue("1", "c", "t", &["a.py:f"])));
+    refused(&["--limit", "0"], "'--limit <N>': expected at least 1");
+    fixture.write("tree/issues.jsonl", &format!("{}\n", issue("1", &"a".repeat(40), "t", &["a.py:f"])));
     let output = fixture.run(&["eval", "localize", "issues.jsonl", "--repos", "nowhere"]);
     check_error(&output, "o/demo: expected a clone of it in nowhere");
     let text = fixture.run(&["eval", "localize", "--help"]);
     assert!(stdout(&text).contains("bm25-lucene"));
+}
+
+#[test]
+fn changed_lines_are_places_to_find() {
+    let fixture = Fixture::new();
+    benchmark(&fixture);
+    let commit = {
+        let text = fs::read_to_string(fixture.path("tree/issues.jsonl")).unwrap();
+        let first: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+        first["commit"].as_str().unwrap().to_owned()
+    };
+    let issue = |id: &str, text: &str, lines: Value| {
+        json!({"id": id, "repository": "o/demo", "commit": commit, "text": text, "lines": lines}).to_string()
+            + "\n"
+    };
+    let place = |path: &str, start: u32, end: u32| json!({"path": path, "start": start, "end": end});
+    let issues = [
+        issue(
+            "1",
+            "retry_with_backoff gives up too early",
+            json!([place("net.py", 11, 11), place("net.py", 3, 3)]),
+        ),
+        issue("2", "read_table fails for empty rows", json!([place("table.py/rows.py", 1, 2)])),
+        issue("3", "nothing of this is there", json!([place("gone.py", 1, 2)])),
+        issue("4", "a license without a year", json!([place("net.py", 9, 9)])),
+    ];
+    fixture.write("tree/issues.jsonl", &issues.concat());
+    let (report, _) = localize(&fixture, &["--per-query", "values.jsonl"]);
+    assert_eq!((&report["issues"], &report["left_out"]), (&json!(3), &json!({"gold_not_in_tree": 1})));
+    let lines_of = &report["methods"][0]["lines"];
+    assert_eq!(lines_of["issues"], 3);
+    let values = lines(&fixture.path("tree/values.jsonl"));
+    let of = |id: &str, measure: &str| {
+        values.iter().find(|line| line["query"] == id).unwrap()["lines"][measure].clone()
+    };
+    assert_eq!((of("1", "hit@1"), of("1", "mrr"), of("1", "hunks@10")), (json!(1.0), json!(1.0), json!(1.0)));
+    assert_eq!((of("2", "mrr"), of("2", "context@2000")), (json!(1.0), json!(1.0)));
+    // The functions of the lines are gold.
+    let gold = &values.iter().find(|line| line["query"] == "1").unwrap()["functions"]["gold"];
+    assert_eq!(gold, &json!(["net.py:retry_with_backoff", "net.py:Client"]));
+    let output = fixture.run(&["eval", "localize", "issues.jsonl", "--repos", "mirrors"]);
+    assert!(stdout(&output).contains("hunks@10"), "{}", stdout(&output));
 }

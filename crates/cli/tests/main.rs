@@ -46,6 +46,9 @@ mod paths;
 #[cfg(feature = "full")]
 mod pull;
 mod reference;
+mod related;
+#[cfg(feature = "full")]
+mod same_settings;
 mod search;
 #[cfg(feature = "full")]
 mod serve;

@@ -129,7 +129,7 @@ fn a_hub_cannot_write_elsewhere_and_names_are_checked() {
     assert!(!fixture.path("tree/escaped.json").exists());
     check_error(
         &fixture.run(&["model", "pull", "tiny"]),
-        "tiny: expected balanced, best, or the name of a model at a hub as owner/name",
+        "tiny: expected best, or the name of a model at a hub as owner/name",
     );
     let missing = ["model", "pull", "owner/none", "--from", &address, "--out", "none"];
     assert_eq!(fixture.run(&missing).status.code(), Some(2));
@@ -151,7 +151,7 @@ fn models_are_listed_with_where_they_are() {
     let is_elsewhere = |model: &&Value| model["place"] != "beside";
     let models: Vec<_> = list["models"].as_array().unwrap().iter().filter(is_elsewhere).collect();
     let beside = list["models"].as_array().unwrap().iter().find(|model| !is_elsewhere(model)).unwrap();
-    assert_eq!((&beside["name"], &beside["architecture"]), (&json!("balanced"), &json!("bert")));
+    assert_eq!((&beside["name"], &beside["architecture"]), (&json!("best"), &json!("bert")));
     let field = |name: &str| models.iter().map(|model| model[name].clone()).collect::<Vec<_>>();
     assert_eq!(field("name"), [json!("builtin"), json!("broken"), json!("owner/tiny")]);
     assert_eq!(field("place"), [json!("built-in"), json!("copied"), json!("pulled")]);
@@ -201,6 +201,15 @@ fn weights_are_written_in_other_forms() {
         "has neither model.safetensors nor",
     );
     assert!(!fixture.path("new").exists());
+    // Weights that can be read but are not those of the architecture.
+    fs::create_dir(fixture.path("other")).unwrap();
+    fs::copy(tiny_bert().join("config.json"), fixture.path("other/config.json")).unwrap();
+    let header = r#"{"other":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#;
+    let weights = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 4]].concat();
+    fs::write(fixture.path("other/model.safetensors"), weights).unwrap();
+    let other = fixture.path("other").display().to_string();
+    check_error(&fixture.run(&["model", "convert", &other, "--out", "../new"]), "cannot be loaded");
+    assert!(!fixture.path("new").exists());
     // A cross-encoder is compared by its log-odds, and described.
     let cross_encoder = tiny_bert().with_file_name("tiny-cross-bert").display().to_string();
     let quantize = [
@@ -220,7 +229,7 @@ fn weights_are_written_in_other_forms() {
     assert!(loss["maximum_difference"].as_f64().unwrap() < 0.2, "{loss}");
     let info = stdout(&fixture.run(&["model", "list", "../cross8"]));
     assert!(info.contains("kind: cross-encoder"), "{info}");
-    assert!(stdout(&fixture.run(&["model", "list", "balanced"])).contains("columns: 384"));
+    assert!(stdout(&fixture.run(&["model", "list", "best"])).contains("columns: 384"));
     fixture.write("tree/empty.txt", "\n");
     let empty =
         fixture.run(&["model", "convert", "--bits", "8", &model, "--texts", "empty.txt", "--out", "../new"]);
@@ -242,7 +251,7 @@ fn weights_are_written_in_other_forms() {
 }
 
 #[test]
-fn models_of_a_quality_rerank_and_are_found_beside_the_program_or_pulled() {
+fn the_model_of_a_quality_reranks_and_is_found_beside_the_program_or_pulled() {
     let fixture = Fixture::new();
     fixture.write(
         "tree/wait.py",
@@ -254,21 +263,28 @@ fn models_of_a_quality_rerank_and_are_found_beside_the_program_or_pulled() {
     );
     let search =
         ["search", "wait a little more whenever a request did not work", "--json", "--threshold", "0"];
-    let found = fixture.json(&[&search[..], &["--quality", "balanced"]].concat());
+    let found = fixture.json(&[&search[..], &["--quality", "best"]].concat());
     let first = &found["results"][0];
     assert_eq!(first["path"], "wait.py", "{found}");
     let cosine = first["parts"]["reranker"].as_f64().unwrap();
     assert!(cosine > 0.1, "{first}");
-    assert_eq!(
-        (&first["parts"]["second_reranker"], &first["parts"]["second_reranker_factor"]),
-        (&json!(0.0), &json!(1.0))
-    );
-    let best = &fixture.json(&[&search[..], &["--quality", "best"]].concat())["results"][0];
-    assert_eq!(best["path"], "wait.py", "{best}");
-    assert_eq!(best["parts"]["reranker"], first["parts"]["reranker"]);
-    assert!(best["parts"]["second_reranker"].as_f64().unwrap() > 0.1, "{best}");
+    let former_name = fixture.json(&[&search[..], &["--quality", "balanced"]].concat());
+    assert_eq!(former_name["results"], found["results"]);
+    assert_eq!(found["quality"], "best");
     let n_units = fixture.json(&["index", "--json"])["units"].as_u64().unwrap();
-    assert_eq!(fixture.json(&search)["results"][0]["parts"]["reranker"], 0.0);
+    // A search that nobody asked to re-rank computes no vectors.
+    let is_fast =
+        |found: &Value| found["quality"] == "fast" && found["results"][0]["parts"]["reranker"] == 0.0;
+    assert!(is_fast(&fixture.json(&search)));
+    assert!(stderr(&fixture.run(&["index"])).contains("--quality best` stores vectors of"));
+    let state = || stdout(&fixture.run(&["status"]));
+    assert!(
+        state().contains(&format!("re-rank  0 of {n_units} units have vectors; mcp, lsp,")),
+        "{}",
+        state()
+    );
+    fixture.write("tree/.quarry.toml", "background_units = 1\n");
+    assert!(state().contains("more units than background_units = 1"), "{}", state());
     fixture.write("tree/.quarry.toml", "quality = \"balanced\"\n");
     assert!(fixture.json(&search)["results"][0]["parts"]["reranker"].as_f64().unwrap() > 0.1);
     let ahead = || fixture.json(&["index", "--json"])["embedded_ahead"].clone();
@@ -276,16 +292,50 @@ fn models_of_a_quality_rerank_and_are_found_beside_the_program_or_pulled() {
     let again = &fixture.json(&search)["results"][0];
     assert!((again["parts"]["reranker"].as_f64().unwrap() - cosine).abs() < 0.01, "{again}");
     fixture.write("tree/.quarry.toml", "quality = \"best\"\n");
-    assert_eq!((ahead(), ahead()), (json!(n_units), json!(0)));
-    let again = &fixture.json(&search)["results"][0]["parts"]["second_reranker"];
-    let cosine = best["parts"]["second_reranker"].as_f64().unwrap();
-    assert!((again.as_f64().unwrap() - cosine).abs() < 0.01, "{again} {cosine}");
+    assert_eq!(ahead(), json!(0));
     fs::remove_file(fixture.path("tree/.quarry.toml")).unwrap();
     assert_eq!(fixture.json(&["index", "--json"]).get("embedded_ahead"), None);
+    // From now on they are used, but for symbols and reports.
+    assert!(!stderr(&fixture.run(&["index"])).contains("stores vectors"));
+    let unasked = fixture.json(&search);
+    assert_eq!(unasked["quality"], "best");
+    let again = &unasked["results"][0]["parts"]["reranker"];
+    assert!((again.as_f64().unwrap() - cosine).abs() < 0.01, "{unasked}");
+    assert!(is_fast(&fixture.json(&[&search[..], &["--quality", "fast"]].concat())));
+    assert_eq!(fixture.json(&["search", "delay", "--json"])["quality"], "fast");
+    let report =
+        "Traceback (most recent call last):\n  File \"wait.py\", line 3, in delay\nOverflowError: too large";
+    assert_eq!(fixture.json(&["search", report, "--json", "--threshold", "0"])["quality"], "fast");
+    assert_eq!(fixture.json(&["similar", "wait.py:1", "--json", "--threshold", "0"]).get("quality"), None);
+    let holds = &fixture.json(&["status", "--json"])["holds"];
+    assert_eq!(holds["precomputed"].as_object().unwrap().values().collect::<Vec<_>>(), [&json!(n_units)]);
+    assert!(
+        state().contains(&format!("re-rank  {n_units} of {n_units} units have vectors of bert-")),
+        "{}",
+        state()
+    );
 
-    // A cross-encoder comes after whatever else orders results again.
+    // Another encoder re-ranks instead, whose vectors are precomputed likewise.
+    let tiny = tiny_bert().display().to_string();
+    let other = fixture.json(&[&search[..], &["--reranker", &tiny]].concat());
+    let cosine = |found: &Value| {
+        let of = |result: &&Value| result["path"] == "wait.py";
+        found["results"].as_array().unwrap().iter().find(of).unwrap()["parts"]["reranker"].as_f64().unwrap()
+    };
+    assert_ne!((cosine(&other), cosine(&other)), (0.0, cosine(&found)));
+    let precompute = ["index", "--reranker", &tiny, "--json"];
+    let ahead = || fixture.json(&precompute)["embedded_ahead"].clone();
+    assert_eq!((ahead(), ahead()), (json!(n_units), json!(0)));
+    let again = fixture.json(&[&search[..], &["--reranker", &tiny]].concat());
+    assert!((cosine(&again) - cosine(&other)).abs() < 0.01, "{again}");
+    check_error(
+        &fixture.run(&[&search[..], &["--reranker", &tiny, "--quality", "fast"]].concat()),
+        "'--reranker <DIR>' cannot be used with '--quality <NAME>'",
+    );
+
+    // A cross-encoder comes last.
     let cross_encoder = concat!(env!("CARGO_MANIFEST_DIR"), "/../transformer/tests/fixtures/tiny-cross-bert");
-    let read = [&search[..], &["--quality", "balanced", "--cross-encoder", cross_encoder]].concat();
+    let read = [&search[..], &["--quality", "best", "--cross-encoder", cross_encoder]].concat();
     let parts = &fixture.json(&read)["results"][0]["parts"];
     assert!(parts["reranker"].as_f64().unwrap() > 0.1, "{parts}");
     assert_ne!(parts["cross_encoder"], json!(0.0));
@@ -300,26 +350,18 @@ fn models_of_a_quality_rerank_and_are_found_beside_the_program_or_pulled() {
     let program = fixture.path("alone/bin/quarry");
     fs::create_dir_all(program.parent().unwrap()).unwrap();
     fs::copy(env!("CARGO_BIN_EXE_quarry"), &program).unwrap();
-    for quality in ["balanced", "best"] {
-        let alone = || {
-            fixture.command_of(&program, &[&search[..], &["--quality", quality]].concat()).output().unwrap()
-        };
-        check_error(
-            &alone(),
-            &format!(
-                "{quality}: this quality is not installed; install it with `quarry model pull {quality}`"
-            ),
-        );
-        // A symbol is looked up by its name, for which no model is loaded.
-        let symbol = ["search", "delay", "--quality", quality];
-        assert_eq!(fixture.command_of(&program, &symbol).output().unwrap().status.code(), Some(0));
-        let place = fixture.path(&format!("cache/quarry/models/{quality}"));
-        fs::create_dir_all(place.join("1_Pooling")).unwrap();
-        for name in FILES {
-            fs::copy(tiny_bert().join(name), place.join(name)).unwrap();
-        }
-        assert_eq!(alone().status.code(), Some(0), "{}", stderr(&alone()));
+    let alone =
+        || fixture.command_of(&program, &[&search[..], &["--quality", "best"]].concat()).output().unwrap();
+    check_error(&alone(), "best: this quality is not installed; install it with `quarry model pull best`");
+    // A symbol is looked up by its name, for which no model is loaded.
+    let symbol = ["search", "delay", "--quality", "best"];
+    assert_eq!(fixture.command_of(&program, &symbol).output().unwrap().status.code(), Some(0));
+    let place = fixture.path("cache/quarry/models/best");
+    fs::create_dir_all(place.join("1_Pooling")).unwrap();
+    for name in FILES {
+        fs::copy(tiny_bert().join(name), place.join(name)).unwrap();
     }
+    assert_eq!(alone().status.code(), Some(0), "{}", stderr(&alone()));
 }
 
 #[test]

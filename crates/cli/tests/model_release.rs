@@ -1,4 +1,4 @@
-//! `quarry model pull balanced` and `best`: what `packaging/pack.sh` packs, from a server on loopback.
+//! `quarry model pull best`: what `packaging/pack.sh` packs, from a server on loopback.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::fixture::file_server::{kill_after, serve};
 use crate::fixture::{Fixture, WITHOUT_SPACE, after, check_error, stderr, stdout};
 
-const BALANCED: &str = "quarry-model-balanced.tar.gz";
+const ARCHIVE: &str = "quarry-model-best.tar.gz";
 
 /// The archives of a release.
 static RELEASE: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
@@ -55,7 +55,7 @@ impl Alone {
     }
 
     fn pull(&self, from: &str) -> Output {
-        self.run(&["model", "pull", "balanced", "--from", from])
+        self.run(&["model", "pull", "best", "--from", from])
     }
 
     /// The names of what is below the directory of models, but for locks, which are empty.
@@ -80,42 +80,40 @@ fn what_is_packed_is_pulled_once_and_then_used() {
     let (address, seen) = serve(|path| path.strip_prefix("/release/").map(archive), Duration::ZERO);
     let address = format!("{address}/release/");
     let search = ["search", "open a socket", "--quality", "best", "--json", "--threshold", "0"];
-    check_error(&alone.run(&search), "install it with `quarry model pull balanced best`");
+    check_error(&alone.run(&search), "install it with `quarry model pull best`");
 
-    let pull = ["model", "pull", "balanced", "best", "--from", &address];
+    // By its former name too.
+    let pull = ["model", "pull", "balanced", "--from", &address];
     let pulled = alone.run(&pull);
     assert!(pulled.status.success(), "{}", stderr(&pulled));
     let directories = stdout(&pulled);
-    assert_eq!(directories.lines().count(), 2, "{directories}");
     assert!(directories.ends_with("quarry/models/best\n"), "{directories}");
     assert!(stderr(&pulled).contains("bytes, verified"), "{}", stderr(&pulled));
-    assert_eq!(alone.names(), ["balanced", "best"]);
+    assert_eq!(alone.names(), ["best"]);
     let found = alone.run(&search);
     assert!(found.status.success(), "{}", stderr(&found));
-    assert!(stdout(&found).contains("second_reranker"));
     let list = stdout(&alone.run(&["model", "list"]));
-    assert!(list.contains("balanced") && list.contains("pulled"), "{list}");
+    assert!(list.contains("best") && list.contains("pulled"), "{list}");
     let about = stdout(&alone.run(&["model", "list", "best"]));
     assert!(about.contains(concat!("from: best at ", env!("CARGO_PKG_VERSION"))), "{about}");
 
     let again = alone.run(&pull);
     assert_eq!(stdout(&again), directories);
     assert!(stderr(&again).contains("installed already, verified"), "{}", stderr(&again));
-    let paths = ["/release/quarry-model-balanced.tar.gz whole", "/release/quarry-model-best.tar.gz whole"];
-    assert_eq!(*seen.lock().unwrap(), paths);
+    assert_eq!(*seen.lock().unwrap(), ["/release/quarry-model-best.tar.gz whole"]);
 
     // One of another version is replaced.
-    let config = alone.fixture.path("cache/quarry/models/balanced/config.json");
+    let config = alone.fixture.path("cache/quarry/models/best/config.json");
     let right = fs::read(&config).unwrap();
     fs::write(&config, "{}").unwrap();
     assert!(alone.pull(&address).status.success());
-    assert_eq!((fs::read(&config).unwrap(), alone.names().len()), (right, 2));
+    assert_eq!((fs::read(&config).unwrap(), alone.names().len()), (right, 1));
     // What no pull wrote is not.
     fs::write(&config, "{}").unwrap();
     fs::remove_file(config.with_file_name("pulled.json")).unwrap();
     check_error(
         &alone.pull(&address),
-        "models/balanced: expected nothing, or what a pull wrote; move it, or remove it",
+        "models/best: exists, and was not created by `quarry model pull`; move it, or remove it",
     );
     assert_eq!(fs::read_to_string(&config).unwrap(), "{}");
 }
@@ -124,63 +122,63 @@ fn what_is_packed_is_pulled_once_and_then_used() {
 fn files_are_taken_from_an_archive_its_directory_or_a_clone() {
     let release = RELEASE.path().display().to_string();
     let models = root().join("crates/embed/models").display().to_string();
-    for from in [&release, &format!("{release}/{BALANCED}"), &models] {
+    for from in [&release, &format!("{release}/{ARCHIVE}"), &models] {
         let alone = Alone::new();
         let pulled = alone.pull(from);
         assert!(pulled.status.success(), "{}", stderr(&pulled));
-        assert_eq!(alone.names(), ["balanced"]);
-        assert!(alone.fixture.path("cache/quarry/models/balanced/1_Pooling/config.json").is_file());
+        assert_eq!(alone.names(), ["best"]);
+        assert!(alone.fixture.path("cache/quarry/models/best/1_Pooling/config.json").is_file());
     }
     // Beside the program it is not pulled again.
     let fixture = Fixture::new();
-    let beside = fixture.run(&["model", "pull", "balanced"]);
-    assert!(stderr(&beside).contains("embed/models/balanced: installed already"), "{}", stderr(&beside));
+    let beside = fixture.run(&["model", "pull", "best"]);
+    assert!(stderr(&beside).contains("embed/models/best: installed already"), "{}", stderr(&beside));
     assert!(!fixture.path("cache/quarry/models").exists());
 }
 
 #[test]
 fn a_pull_that_was_killed_is_resumed_and_two_at_once_pull_once() {
     let alone = Alone::new();
-    let content = archive(BALANCED);
+    let content = archive(ARCHIVE);
     let length = content.len() as u64;
     let (address, seen) = serve(move |_| Some(content.clone()), Duration::from_millis(1));
-    let pull = ["model", "pull", "balanced", "--from", &address];
-    let name = format!(".quarry-model-balanced-{}.tar.gz.part", env!("CARGO_PKG_VERSION"));
+    let pull = ["model", "pull", "best", "--from", &address];
+    let name = format!(".quarry-model-best-{}.tar.gz.part", env!("CARGO_PKG_VERSION"));
     let part = alone.fixture.path(&format!("cache/quarry/models/{name}"));
     kill_after(&mut alone.command(&pull), &part, 100_000);
-    assert!(!alone.fixture.path("cache/quarry/models/balanced").exists());
+    assert!(!alone.fixture.path("cache/quarry/models/best").exists());
 
     let start = || alone.command(&pull).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let outputs = [start(), start()].map(|child| child.wait_with_output().unwrap());
     let texts = outputs.each_ref().map(stderr);
     assert!(outputs.iter().all(|output| output.status.success()), "{texts:?}");
     assert_eq!(texts.iter().filter(|text| text.contains("installed already")).count(), 1, "{texts:?}");
-    assert_eq!(alone.names(), ["balanced"]);
+    assert_eq!(alone.names(), ["best"]);
     let seen = seen.lock().unwrap();
     assert_eq!(seen.len(), 2, "{seen:?}");
     let from: u64 = seen[1].split_once("bytes=").unwrap().1.trim_end_matches('-').parse().unwrap();
     assert!((100_000..length).contains(&from), "{from}");
 
     // What a pull left that was killed while it unpacked is removed by the next.
-    fs::remove_dir_all(alone.fixture.path("cache/quarry/models/balanced")).unwrap();
-    alone.fixture.write("cache/quarry/models/.balanced-killed/new/model.safetensors", "half");
+    fs::remove_dir_all(alone.fixture.path("cache/quarry/models/best")).unwrap();
+    alone.fixture.write("cache/quarry/models/.best-killed/new/model.safetensors", "half");
     let list = stdout(&alone.run(&["model", "list"]));
     assert!(!list.contains("killed"), "{list}");
     assert!(alone.pull(&RELEASE.path().display().to_string()).status.success());
-    assert_eq!(alone.names(), ["balanced"]);
+    assert_eq!(alone.names(), ["best"]);
 }
 
 #[test]
 fn what_is_not_the_model_of_this_version_is_refused_and_leaves_nothing() {
     let alone = Alone::new();
-    let whole = archive(BALANCED);
-    let changed = packed("sed -i s/hidden/Hidden/ balanced/config.json", "balanced");
-    let escaping = packed("ln -s / balanced/out", "balanced");
+    let whole = archive(ARCHIVE);
+    let changed = packed("sed -i s/hidden/Hidden/ best/config.json", "best");
+    let escaping = packed("ln -s / best/out", "best");
     let files: [(&str, Vec<u8>, &str); 4] = [
         ("/page", b"<html>Not here</html>".to_vec(), "expected a gzipped tar archive, found something else"),
         ("/cut", whole[..whole.len() / 2].to_vec(), "the archive is damaged; download it again"),
         ("/changed", changed, "config.json: expected SHA-256 953f9c0d"),
-        ("/escaping", escaping, "expected only the files of `balanced`, each once, found \"balanced/out\""),
+        ("/escaping", escaping, "expected only the files of `best`, each once, found \"best/out\""),
     ];
     let served = files.clone();
     let (address, _) = serve(
@@ -192,14 +190,16 @@ fn what_is_not_the_model_of_this_version_is_refused_and_leaves_nothing() {
     );
     for (name, content, message) in &files {
         alone.check_refused(&format!("{address}{name}"), message);
-        let expected = format!("{address}{name}/{BALANCED}: expected the model balanced of Quarry");
+        let expected = format!("{address}{name}/{ARCHIVE}: expected the model best of Quarry");
         alone.check_refused(&format!("{address}{name}"), &expected);
         let file = alone.fixture.path("file.tar.gz");
         fs::write(&file, content).unwrap();
         alone.check_refused(&file.display().to_string(), message);
     }
-    let other = RELEASE.path().join("quarry-model-best.tar.gz").display().to_string();
-    alone.check_refused(&other, "expected only the files of `balanced`, each once, found \"best/");
+    let other = alone.fixture.path("other.tar.gz");
+    fs::write(&other, packed("mv best other", "other")).unwrap();
+    let other = other.display().to_string();
+    alone.check_refused(&other, "expected only the files of `best`, each once, found \"other/");
     alone.check_refused(&format!("{address}/none"), "expected the file, found the status 404");
     let (endless, _) = serve(|_| Some(vec![0; 30_000_000]), Duration::ZERO);
     alone.check_refused(&endless, "expected at most");
@@ -209,10 +209,10 @@ fn what_is_not_the_model_of_this_version_is_refused_and_leaves_nothing() {
     );
     alone.check_refused("http://[", "expected an address, such as https://host");
     if option_env!("QUARRY_REPOSITORY").is_none() && env!("CARGO_PKG_REPOSITORY").is_empty() {
-        let error = alone.run(&["model", "pull", "balanced"]);
-        check_error(&error, "built without the address of its releases; name one with --from");
+        let error = alone.run(&["model", "pull", "best"]);
+        check_error(&error, "this build has no release URL; name one with --from");
     }
-    let out = ["model", "pull", "balanced", "--out", "here"];
+    let out = ["model", "pull", "best", "--out", "here"];
     check_error(&alone.run(&out), "--out and --revision are for models of a hub");
 }
 
@@ -220,8 +220,7 @@ fn what_is_not_the_model_of_this_version_is_refused_and_leaves_nothing() {
 fn packed(change: &str, name: &str) -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let models = root().join("crates/embed/models").canonicalize().unwrap();
-    let script =
-        format!("cp -R {}/balanced . && {change} && tar -czf ../out.tar.gz {name}", models.display());
+    let script = format!("cp -R {}/best . && {change} && tar -czf ../out.tar.gz {name}", models.display());
     let inner = directory.path().join("in");
     fs::create_dir(&inner).unwrap();
     assert!(Command::new("sh").args(["-ec", &script]).current_dir(inner).status().unwrap().success());
@@ -233,18 +232,18 @@ fn a_full_disk_is_named_and_leaves_no_half() {
     let alone = Alone::new();
     let models = root().join("crates/embed/models").display().to_string();
     let full = |from: &str| {
-        let quarry = alone.command(&["model", "pull", "balanced", "--from", from]);
+        let quarry = alone.command(&["model", "pull", "best", "--from", from]);
         after(WITHOUT_SPACE, &quarry).output().unwrap()
     };
     check_error(&full(&models), "check the directory, its permissions and the free space");
     assert_eq!(alone.names(), Vec::<String>::new());
-    let (address, _) = serve(|_| Some(archive(BALANCED)), Duration::ZERO);
+    let (address, _) = serve(|_| Some(archive(ARCHIVE)), Duration::ZERO);
     check_error(
         &full(&address),
         "cannot be written; check the directory, its permissions and the free space",
     );
-    assert!(!alone.names().contains(&"balanced".to_owned()));
+    assert!(!alone.names().contains(&"best".to_owned()));
     // What came is kept for the next try.
     assert!(alone.pull(&address).status.success());
-    assert_eq!(alone.names(), ["balanced"]);
+    assert_eq!(alone.names(), ["best"]);
 }

@@ -24,7 +24,7 @@ fn paths(answer: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_long_text_fails_only_by_a_threshold_that_is_given() {
+fn a_long_text_of_unknown_words_is_held_back() {
     let fixture = Fixture::new();
     let check = |words: usize, arguments: &[&str], code: i32, confident: Value| {
         let text = ["zebra unicorn host", &" recipes".repeat(words - 3)].concat();
@@ -32,7 +32,7 @@ fn a_long_text_fails_only_by_a_threshold_that_is_given() {
         let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!((output.status.code(), &answer["confident"]), (Some(code), &confident), "{arguments:?}");
     };
-    check(30, &[], 0, Value::Null);
+    check(30, &[], 1, false.into());
     check(30, &["--threshold", "0.99"], 1, false.into());
     check(30, &["--threshold", "0"], 0, true.into());
     check(29, &[], 1, false.into());
@@ -188,7 +188,7 @@ fn every_result_has_a_line_of_its_source() {
 fn editors_get_a_line_and_a_column() {
     let fixture = shop();
     let output = fixture.run(&["search", "weights of a parcel", "--vimgrep", "-k", "1"]);
-    assert_eq!(stdout(&output), "shop/weight.rs:1:17:/// Adds up the weights of a parcel.\n");
+    assert_eq!(stdout(&output), "shop/weight.rs:2:14:pub fn total_weight(weights: &[u32]) -> u32 {\n");
     let output = fixture.run(&["search", "-e", "sum", "-t", "rs", "--vimgrep"]);
     let expected: String = [("cart", "price"), ("weight", "weight")]
         .map(|(file, what)| {
@@ -245,6 +245,9 @@ fn files_come_as_json_and_between_nul_bytes_too() {
 fn an_explanation_names_the_parts_of_each_score() {
     let fixture = shop();
     let text = stdout(&fixture.run(&["search", "total prices", "--explain", "-k", "1"]));
+    assert!(text.contains("    the query is read as a question about behavior"), "{text}");
+    assert!(text.contains("“total”") && !text.contains(" score "), "{text}");
+    let text = stdout(&fixture.run(&["search", "total prices", "--explain=numbers", "-k", "1"]));
     for words in ["    score ", "─ words ", "─ lexical ", "─ dense ", " body"] {
         assert!(text.contains(words), "{words}: {text}");
     }
@@ -252,6 +255,7 @@ fn an_explanation_names_the_parts_of_each_score() {
     let result = &answer["results"][0];
     assert_eq!(result["explanation"]["value"], result["score"]);
     assert_eq!(result["explanation"]["combination"], "sum");
+    assert!(result["reasons"].as_array().unwrap().len() >= 2, "{result}");
     let answer = fixture.json(&["search", "total prices", "--json"]);
     assert!(answer["results"][0]["parts"]["lexical"].as_f64().unwrap() > 0.0);
 }
@@ -289,6 +293,51 @@ fn a_query_puts_the_lines_of_an_expression_in_order() {
     assert_eq!(code(&["zebra unicorn recipes", "--threshold", "0.9"]), Some(1));
     assert_eq!(code(&["zebra unicorn recipes", "--threshold", "0"]), Some(0));
     assert_eq!(code(&["--threshold", "0.9"]), Some(0));
+    // Without one, lines that match are not called unclear.
+    let output = fixture.run(&["search", "-e", "let mut sum", "zebra unicorn recipes"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).starts_with(" 1. shop/"), "{}", stdout(&output));
+}
+
+#[test]
+fn only_the_users_own_settings_color_what_is_no_terminal() {
+    let fixture = shop();
+    fixture.write("tree/.quarry.toml", "color = \"always\"\n");
+    let search = || stdout(&fixture.run(&["search", "weights of a parcel", "-k", "1"]));
+    assert!(!search().contains('\x1b'), "{:?}", search());
+    fixture.write("config/quarry/config.toml", "color = \"always\"\n");
+    assert!(search().contains('\x1b'), "{:?}", search());
+}
+
+#[test]
+fn settings_of_any_length_are_shown() {
+    let fixture = shop();
+    let glob = "a".repeat(70_000);
+    fixture.write("tree/.quarry.toml", &format!("globs = [\"!{glob}\"]\n"));
+    let output = fixture.run(&["config"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains(&glob));
+}
+
+#[test]
+fn similar_code_is_not_padded_with_other_code() {
+    let fixture = shop();
+    fixture.write(
+        "tree/files.py",
+        "def list_files(directory):\n    return [each for each in directory if each.size > 0]\n",
+    );
+    let scores = |options: &[&str]| -> Vec<f64> {
+        let answer = fixture.json(&[&["similar", "shop/cart.rs:4", "--json"], options].concat());
+        answer["results"].as_array().unwrap().iter().map(|result| result["score"].as_f64().unwrap()).collect()
+    };
+    let (similar, all) = (scores(&[]), scores(&["--threshold", "0"]));
+    assert!(!similar.is_empty() && similar.iter().all(|score| *score >= 0.4), "{similar:?}");
+    assert_eq!(similar, all[..similar.len()], "{all:?}");
+    assert!(similar.len() < all.len(), "{all:?}");
+    // Where nothing is similar, the closest is shown.
+    let output = fixture.run(&["similar", "shop/cart.rs:4", "--threshold", "1"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stdout(&output).starts_with("No unit is clearly similar"), "{}", stdout(&output));
 }
 
 #[test]

@@ -40,10 +40,28 @@ fn documentation_and_tests_ask_and_a_table_answers() {
         "test: 4 questions",
         "tests hidden",
         "bm25 unstemmed",
-        "keep it",
+        "keep the default",
     ] {
         assert!(text.contains(words), "{words} in {text}");
     }
+}
+
+#[test]
+fn a_model_that_was_trained_on_the_tree_is_named() {
+    let fixture = fixture();
+    let pair = |query: &str, name: &str| {
+        format!(
+            "{{\"query\":\"{query}\",\"doc\":\"\",\"name\":\"{name}\",\"code\":\"def {name}(): {name}_one\",\
+             \"language\":\"python\",\"repository\":\"o/r\"}}\n"
+        )
+    };
+    let known = pair("Open a connection to every host of a cluster", "connect");
+    fixture.write("tree/pairs.jsonl", &format!("{known}{}", pair("Count the sheep of a herd", "count")));
+    let train = ["train", "static", "--begin", "builtin", "--pairs", "pairs.jsonl", "--out", "../model"];
+    let trained = fixture.run(&[&train[..], &["--set", "batch=2", "--set", "validation=0.0"]].concat());
+    assert_eq!(trained.status.code(), Some(0), "{}", stderr(&trained));
+    let output = fixture.run(&["eval", "repo", "--proxies", "docstring", "--model", "../model"]);
+    assert!(stderr(&output).contains("1 of 4 questions are among those"), "{}", stderr(&output));
 }
 
 #[test]
@@ -127,7 +145,7 @@ fn the_results_are_also_a_page() {
     assert!(stderr(&output).contains("wrote ../out/methods.html"), "{}", stderr(&output));
     assert!(stdout(&output).contains("bm25 unstemmed"), "{}", stdout(&output));
     let page = std::fs::read_to_string(fixture.path("out/methods.html")).unwrap();
-    for words in ["Search methods on tree", "4 questions", "bm25 unstemmed", "<svg", "keep it"] {
+    for words in ["Search methods on tree", "4 questions", "bm25 unstemmed", "<svg", "keep the default"] {
         assert!(page.contains(words), "{words} in {page}");
     }
 }

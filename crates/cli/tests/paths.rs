@@ -1,4 +1,4 @@
-//! What is searched where files and several paths are named, with and without an index around them.
+//! Search of files and several paths, with and without an index around them.
 
 use std::fs;
 #[cfg(feature = "transformers")]
@@ -63,7 +63,15 @@ fn why_a_named_file_is_not_searched_is_told_with_and_without_an_index_around_it(
             ),
         ] {
             check_error(&fixture.run(&[&["search", "open a socket"], arguments].concat()), words);
-            check_error(&fixture.run(&[&["search", "-e", "socket"], arguments].concat()), words);
+        }
+        // Lines are searched in every text file.
+        for (arguments, code) in [
+            (&["sub/malformed.ipynb"][..], 1),
+            (&["sub/large.py"], 0),
+            (&["sub/good.py", "--max-bytes", "9"], 0),
+        ] {
+            let found = fixture.run(&[&["search", "-e", "socket", "-l"], arguments].concat());
+            assert_eq!(found.status.code(), Some(code), "{arguments:?}: {}", stderr(&found));
         }
         fixture.run(&["index"]);
     }
@@ -236,7 +244,7 @@ fn what_keeps_an_index_from_being_written_is_told_once_and_not_to_the_quiet() {
     fs::create_dir(fixture.path("tree/empty")).unwrap();
     let quiet = fixture.run(&["search", "open a socket", "empty", "net.py", "-q"]);
     assert_eq!((quiet.status.code(), stderr(&quiet).as_str()), (Some(0), ""));
-    // An error is told all the same.
+    // An error is reported all the same.
     check_error(&fixture.run(&["search", "open a socket", "empty", "-q"]), "empty: nothing to index");
 }
 

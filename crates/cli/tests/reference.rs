@@ -1,4 +1,4 @@
-//! What the program says about itself: help, languages, settings, completions, manual pages.
+//! Help, languages, settings, completions, manual pages.
 
 use crate::fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::{Value, json};
@@ -81,7 +81,7 @@ fn every_command_has_a_manual_page() {
 fn a_command_that_was_left_out_is_named_with_what_brings_it() {
     let fixture = Fixture::new();
     let commands = commands(&fixture);
-    for (name, feature) in [("eval", "eval"), ("judge", "judge"), ("worker", "workers"), ("mcp", "mcp")] {
+    for (name, feature) in [("eval", "eval"), ("judge", "data"), ("worker", "data"), ("mcp", "mcp")] {
         let output = fixture.run(&[name, "--no-such-option"]);
         if commands.iter().any(|command| command == name) {
             assert!(!stderr(&output).contains("this build"), "{}", stderr(&output));
@@ -92,7 +92,7 @@ fn a_command_that_was_left_out_is_named_with_what_brings_it() {
     }
 }
 
-/// What `quarry config --json` says about a setting: its value, and where that is from.
+/// Value and source of a setting by `quarry config --json`.
 fn setting(answer: &Value, name: &str) -> (Value, String) {
     let settings = answer["settings"].as_array().unwrap();
     let setting = settings.iter().find(|setting| setting["name"] == name).unwrap();

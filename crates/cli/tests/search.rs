@@ -120,7 +120,7 @@ fn text_says_in_words_when_it_is_unsure() {
     assert!(text.contains("\n 1. net.py:1  function connect\n"), "{text}");
     assert_eq!((unsure.status.code(), stderr(&unsure).contains("clearly")), (Some(1), false));
     assert!(stdout(&search(&["--threshold", "0"])).starts_with(" 1. net.py"));
-    // Programs are told beside the results, or in them.
+    // For programs, warnings are beside the results, or in them.
     let paths = search(&["--threshold", "0.9", "-l"]);
     assert!(stdout(&paths).starts_with("net.py\n"), "{}", stdout(&paths));
     assert!(stderr(&paths).contains("clearly answers"), "{}", stderr(&paths));
@@ -148,7 +148,8 @@ fn a_long_definition_is_found_at_its_head() {
     fixture.write("tree/long.py", &format!("def make_plan(\n{}):\n{body}", "    argument,\n".repeat(150)));
     let answer = fixture.json(&["search", "make_plan", "--json"]);
     let results = answer["results"].as_array().unwrap();
-    assert!(results.iter().filter(|result| result["name"] == "make_plan").count() > 1, "{answer}");
+    // All of its parts are one result.
+    assert_eq!(results.iter().filter(|result| result["name"] == "make_plan").count(), 1, "{answer}");
     assert_eq!((&results[0]["path"], &results[0]["start_line"]), (&"long.py".into(), &1.into()));
 }
 
@@ -197,11 +198,11 @@ fn index_says_what_it_did() {
     let again = fixture.run(&["index"]);
     assert!(stderr(&again).contains("up to date") && stdout(&again).is_empty(), "{}", stderr(&again));
     assert_eq!(fixture.json(&["index", "--json", "--rebuild"])["built"], true);
-    let first = stderr(&Fixture::new().run(&["index"]));
+    let first = stderr(&Fixture::new().run(&["index", "--quality", "fast"]));
     assert!(first.contains("indexed 3 units in 2 files in ") && first.ends_with(" s\n"), "{first}");
     fixture.write("tree/net.py", "def one(): pass\n");
     fs::remove_file(fixture.path("tree/http/header.py")).unwrap();
-    let changed = stderr(&fixture.run(&["index"]));
+    let changed = stderr(&fixture.run(&["index", "--quality", "fast"]));
     assert!(changed.contains("indexed 1 unit in 1 file in "), "{changed}");
     assert!(changed.ends_with("(1 file changed, 1 removed)\n"), "{changed}");
 }
@@ -283,14 +284,14 @@ fn what_an_index_was_told_holds_until_it_is_told_otherwise() {
     };
     let (large, hidden, ignored) = ("large.py", ".hidden/secret.py", "out/made.py");
     assert_eq!(found(&[]), [""; 0]);
-    // What a search is told holds for it alone, and undoes nothing.
+    // Options of a search hold for it alone, and undo nothing.
     assert_eq!(found(&["--max-bytes", "10M"]), [large]);
     assert_eq!(found(&[]), [""; 0]);
     assert_eq!(found(&["--hidden"]), [hidden]);
     assert_eq!(found(&["--no-ignore"]), [ignored]);
     assert_eq!(found(&["--hidden", "--no-ignore", "--max-bytes", "10M"]), [hidden, large, ignored]);
     assert_eq!(fixture.json(&["status", "--json"])["fresh"], true);
-    // What `quarry index` is told holds for all, and the index holds nothing else.
+    // Options of `quarry index` hold for all, and the index holds nothing else.
     assert_eq!(fixture.json(&["index", "--json", "--max-bytes", "10000000"])["files"], 3);
     assert_eq!(found(&[]), [large]);
     assert_eq!(fixture.json(&["index", "--json"])["built"], false);
@@ -423,7 +424,7 @@ fn an_index_is_not_indexed() {
     assert_eq!(index(&["--rebuild"]).0, 3);
 }
 
-/// What could not be read is not said to hold no word.
+/// An unreadable file is reported as such, not as one without the word.
 #[test]
 fn what_cannot_be_read_is_told() {
     let fixture = Fixture::new();
@@ -438,7 +439,11 @@ fn what_cannot_be_read_is_told() {
             ("large/large.py", "large/large.py: nothing to index; it is over the size limit"),
         ] {
             check_error(&fixture.run(&["search", "open a socket", path]), words);
-            check_error(&fixture.run(&["search", "-e", "socket", path]), words);
+            // Lines are searched in every text file, however large.
+            let exact = fixture.run(&["search", "-e", "socket", path]);
+            let is_text = path == "large/large.py";
+            assert_eq!(exact.status.code(), Some(i32::from(!is_text)), "{path}: {}", stderr(&exact));
+            assert_eq!(stderr(&exact).contains("no line of the searched text files"), !is_text);
         }
         fixture.run(&["index"]);
     }
@@ -539,7 +544,7 @@ fn several_paths_are_ranked_together() {
     assert_eq!(stdout(&search(&["-l", "-0"])).matches('\0').count(), 3);
     assert!(stdout(&search(&["--vimgrep"])).contains("../other/socket.py:"));
     assert!(stdout(&search(&["-C", "1"])).contains(". net.py:1  function connect"));
-    let explained = stdout(&search(&["--explain"]));
+    let explained = stdout(&search(&["--explain=numbers"]));
     assert_eq!(explained.matches("    score ").count(), answer["results"].as_array().unwrap().len());
     assert_eq!((search(&["-q"]).status.code(), stdout(&search(&["-q"])).as_str()), (Some(0), ""));
     assert_eq!(stdout(&search(&["--jsonl", "-k", "1"])).lines().count(), 1);
@@ -577,8 +582,92 @@ fn several_paths_are_ranked_together() {
 fn what_no_word_of_the_query_is_in_can_be_explained_too() {
     let fixture = Fixture::new();
     fixture.write("tree/zero.txt", "1234567890\n");
-    let output =
-        fixture.run(&["search", "-e", "^(def|123)", "open a socket", "--explain", "--threshold", "0"]);
+    let output = fixture.run(&[
+        "search",
+        "-e",
+        "^(def|123)",
+        "open a socket",
+        "--explain=numbers",
+        "--threshold",
+        "0",
+    ]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(stdout(&output).matches("    score ").count(), 2, "{}", stdout(&output));
+}
+
+#[test]
+fn a_query_has_phrases_expressions_and_filters() {
+    let fixture = Fixture::new();
+    let names = |query: &str| {
+        let answer = fixture.json(&["search", query, "--json"]);
+        let results = answer["results"].as_array().unwrap().iter();
+        results.map(|result| result["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("\"LINE.SPLIT\""), ["HeaderParser.parse"]);
+    assert!(names("\"LINE.SPLIT\" case:yes").is_empty());
+    assert_eq!(names("socket /host\\)/"), ["connect"]);
+    assert_eq!(names("header path:net").first().unwrap(), "connect");
+    assert_eq!(names("name:PARSE*"), ["HeaderParser.parse"]);
+    assert!(!names("socket kind:type").contains(&"connect".to_owned()));
+    assert!(!names("socket tree:tree !path:net").contains(&"connect".to_owned()));
+    let answer = fixture.json(&["search", "socket \"dial\"", "--json"]);
+    assert_eq!((&answer["query"], &answer["patterns"][0]), (&"socket \"dial\"".into(), &"dial".into()));
+    assert_eq!(answer["results"][0]["matches"][0]["line"], 3);
+
+    let broken = fixture.run(&["search", "socket /dial(/"]);
+    check_error(&broken, "`/dial(/` is not a regular expression");
+    assert!(stderr(&broken).contains("dial(\n") && stderr(&broken).contains("^"), "{}", stderr(&broken));
+    check_error(
+        &fixture.run(&["search", "socket tree:shop"]),
+        "unknown tree \"shop\"; the searched ones are tree",
+    );
+    let hint = fixture.run(&["search", "socket file:net.py"]);
+    assert!(stderr(&hint).contains("did you mean `path:`?"), "{}", stderr(&hint));
+}
+
+#[test]
+fn texts_are_not_read_as_queries() {
+    let fixture = Fixture::new();
+    let text = "open a socket \"zebra\" lang:rust";
+    let found = |arguments: &[&str], input: &str| {
+        let mut command = fixture.command(arguments);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).unwrap();
+        String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+    };
+    assert!(found(&["search", "-", "-l"], text).starts_with("net.py\n"));
+    assert!(found(&["search", &format!("{text}\n/zebra/"), "-l"], "").starts_with("net.py\n"));
+    assert!(!stdout(&fixture.run(&["search", text, "-l"])).contains("net.py"));
+}
+
+#[test]
+fn exact_search_reads_every_text_file() {
+    let fixture = Fixture::new();
+    fixture.write("tree/site.caddyfiletest", ":80 {\n\treverse_proxy host:8080\n}\n");
+    fixture.write("tree/00-RELEASENOTES", "The socket is closed.\n");
+    fixture.write("tree/only/a.cheatmd", "# Open a Socket\n");
+    fixture.write("tree/data.unknown", "\0socket");
+    fixture.write("tree/.hidden", "socket");
+    let paths = |arguments: &[&str]| {
+        let text = stdout(&fixture.run(&[&["search", "-l"], arguments].concat()));
+        text.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(paths(&["-e", "[Ss]ocket"]), ["00-RELEASENOTES", "net.py", "only/a.cheatmd"]);
+    assert_eq!(paths(&["/reverse_proxy/"]), ["site.caddyfiletest"]);
+    assert_eq!(paths(&["-e", "socket", "-i", "-g", "*.cheatmd"]), ["only/a.cheatmd"]);
+    assert_eq!(paths(&["-e", "socket", "--hidden"]), [".hidden", "00-RELEASENOTES", "net.py"]);
+    // Where nothing is indexed as well.
+    for path in ["only", "only/a.cheatmd"] {
+        assert_eq!(paths(&["-e", "Socket", path]), ["only/a.cheatmd"], "{path}");
+        check_error(&fixture.run(&["search", "open a socket", path]), "nothing to index");
+    }
+    assert_eq!(paths(&["-e", "Socket", "only", "http"]), ["only/a.cheatmd"]);
+    let shown = stdout(&fixture.run(&["search", "-e", "reverse_proxy", "-C", "1"]));
+    assert!(shown.starts_with(" 1. site.caddyfiletest:2") && shown.contains(":80 {"), "{shown}");
+    // By meaning they are not found, unless a setting gives them a language.
+    assert!(!paths(&["reverse proxy", "--threshold", "0"]).contains(&"site.caddyfiletest".to_owned()));
+    fixture.write("tree/.quarry.toml", "[languages]\ncaddyfiletest = \"text\"\n");
+    assert_eq!(paths(&["reverse proxy to a host", "--threshold", "0"])[0], "site.caddyfiletest");
+    let kinds = fixture.run(&["search", "-e", "ocket", "--kind", "function"]);
+    assert!(stderr(&kinds).contains("leaves out 3 files without units"), "{}", stderr(&kinds));
 }

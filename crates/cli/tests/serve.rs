@@ -11,8 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::fixture::{self, Fixture, check_error, stdout};
-use quarry_annotate::Ledger;
-use quarry_annotate::ledger::FormReply;
+use quarry_judge::Ledger;
+use quarry_judge::ledger::FormReply;
 
 /// Patience with a server, which a broken one would exhaust.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A running server, which is killed with the test.
 struct Running {
     child: Child,
-    /// What it printed first.
+    /// Its first lines.
     lines: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ fn wait_for<T>(address: &str, path: &str, found: impl Fn(u16, &str) -> Option<T>
 #[test]
 fn a_served_tree_answers_as_the_command_line_and_follows_its_files() {
     let fixture = Fixture::new();
-    let server = Running::start(&fixture, &["serve", "--listen", "127.0.0.1:0", "."], 1);
+    let server = Running::start(&fixture, &["serve", "--listen", "127.0.0.1:0", "--quality", "fast", "."], 1);
     let address = server.lines[0].strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
     let is_ready = |status: u16, _: &str| (status == 200).then_some(());
     wait_for(&address, "/readyz", is_ready);
@@ -151,7 +151,7 @@ fn trees_are_found_though_few_may_be_open_and_another_process_replaces_an_index(
 #[test]
 fn reports_have_the_colors_of_the_other_pages() {
     let read = |path: &str| fs::read_to_string(format!("{}/../{path}", env!("CARGO_MANIFEST_DIR"))).unwrap();
-    let [pages, reports] = ["web/assets/style.css", "eval/src/report/page.css"].map(read);
+    let [pages, reports] = ["http/assets/style.css", "eval/src/report/page.css"].map(read);
     for name in ["text", "quiet", "back", "panel", "line", "link", "focus"] {
         let values = |style: &str| -> Vec<String> {
             let name = format!("--{name}: ");
@@ -219,7 +219,7 @@ fn field<'b>(body: &'b str, name: &str) -> Option<&'b str> {
 /// Annotators who answer at once, and the server that is killed between.
 const PEOPLE: [&str; 5] = ["ann", "bob", "cem", "dua", "eva"];
 const PAIRS: usize = 200;
-/// How many of them answer each pair.
+/// Number of annotators of each pair.
 const OVERLAP: usize = 3;
 const KILLS: usize = 10;
 

@@ -1,4 +1,4 @@
-//! What the program prints, word for word: tables, lists and errors, as files in `tests/snapshots`, so that a change of
+//! Output of the program, word for word: tables, lists and errors, as files in `tests/snapshots`, so that a change of
 //! wording is seen and read as one. `UPDATE_EXPECT=1 cargo test` writes them anew. (Help texts are compared where the
 //! command line is defined, see `src/command_lines.rs`.)
 

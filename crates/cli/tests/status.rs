@@ -1,7 +1,8 @@
-//! What keeps search working: `quarry status`, `doctor`, `watch` and `log`.
+//! Commands that keep search working: `quarry status`, `doctor`, `watch` and `log`.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
@@ -133,7 +134,7 @@ fn a_doctor_finds_what_is_broken_and_says_what_to_do() {
     let expected = ["settings", "model"].map(|name| (name.to_owned(), "broken".to_owned()));
     assert_eq!(found.collect::<Vec<_>>(), expected, "{answer}");
     let text = stdout(&fixture.run(&["doctor"]));
-    #[cfg(all(feature = "judge", target_os = "linux"))]
+    #[cfg(all(feature = "data", target_os = "linux"))]
     {
         let programs = text.lines().find(|line| line.contains("for `quarry judge`")).unwrap();
         for said in ["bubblewrap", "python", "javascript"] {
@@ -146,6 +147,52 @@ fn a_doctor_finds_what_is_broken_and_says_what_to_do() {
         "{line}"
     );
     check_error_of_doctor(&fixture, &["no/such/directory"], "tree");
+}
+
+/// Flips a bit of the first file with an extension in an index, and leaves its time of modification.
+fn flip_a_bit(directory: &Path, extension: &str) -> bool {
+    let paths: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.into_iter().any(|path| {
+        if path.is_dir() {
+            return flip_a_bit(&path, extension);
+        }
+        if path.extension().is_none_or(|found| found != extension) {
+            return false;
+        }
+        let modified = fs::metadata(&path).unwrap().modified().unwrap();
+        let mut bytes = fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        fs::File::options().append(true).open(&path).unwrap().set_modified(modified).unwrap();
+        true
+    })
+}
+
+#[test]
+fn a_damaged_index_is_told_and_built_again() {
+    let fixture = Fixture::new();
+    let search = || fixture.run(&["search", "open a socket"]);
+    let expected = stdout(&search());
+    // Of postings: the columns that once ended every command, terms, what a query reads, and what none reads.
+    for extension in ["fast", "term", "idx", "store"] {
+        for command in [&["search", "open a socket"][..], &["index", "--rebuild"]] {
+            assert!(flip_a_bit(&fixture.path("cache"), extension), "{extension}");
+            let doctor = fixture.json(&["doctor", "--json"]);
+            let checks = doctor["checks"].as_array().unwrap();
+            let index = checks.iter().find(|check| check["name"] == "index").unwrap();
+            assert_eq!(index["state"], "warning", "{extension}: {index}");
+            assert!(index["found"].as_str().unwrap().contains(&format!(".{extension}: ")), "{index}");
+            fixture.run(&["cache", "prune"]);
+            let output = fixture.run(command);
+            assert_eq!(output.status.code(), Some(0), "{extension}: {}", stderr(&output));
+            let messages = stderr(&output);
+            assert!(!messages.contains("panicked"), "{messages}");
+            assert!(messages.matches("rebuilding it").count() <= 1, "{messages}");
+            assert_eq!(stdout(&search()), expected, "{extension}");
+            fixture.run(&["index", "--rebuild"]);
+        }
+    }
 }
 
 /// That `quarry doctor` finds something broken, and says of what.
@@ -178,7 +225,7 @@ impl Watch {
         Self { process, lines }
     }
 
-    /// What the next refresh came to.
+    /// Result of the next refresh.
     fn next(&self) -> Value {
         serde_json::from_str(&self.lines.recv_timeout(Duration::from_secs(60)).unwrap()).unwrap()
     }
@@ -228,14 +275,24 @@ fn a_watched_index_follows_the_tree() {
 #[cfg(feature = "transformers")]
 fn a_watch_has_the_reranker_read_units_in_the_background() {
     let fixture = Fixture::new();
-    let _watch = Watch::start(&fixture, &["--quality", "balanced"]);
+    let watch = Watch::start(&fixture, &[]);
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
     let n_models = || fixture.json(&["status", "--json"])["holds"]["models"].as_array().map_or(0, Vec::len);
     while n_models() < 2 {
         assert!(std::time::Instant::now() < deadline, "{}", fixture.json(&["status", "--json"]));
         std::thread::sleep(Duration::from_millis(50));
     }
-    assert_eq!(fixture.json(&["index", "--quality", "balanced", "--json"])["embedded_ahead"], 0);
+    assert_eq!(fixture.json(&["index", "--quality", "best", "--json"])["embedded_ahead"], 0);
+    // One thread gives way to all others.
+    #[cfg(target_os = "linux")]
+    {
+        let threads = fs::read_dir(format!("/proc/{}/task", watch.process.id())).unwrap();
+        let stats = threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("stat")).unwrap());
+        // The 19th field; the second one, in parentheses, may have spaces.
+        let niceness =
+            |stat: String| stat.rsplit(')').next().unwrap().split_whitespace().nth(16).unwrap().to_owned();
+        assert_eq!(stats.map(niceness).filter(|nice| nice == "19").count(), 1);
+    }
 }
 
 #[test]

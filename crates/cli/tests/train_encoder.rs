@@ -147,6 +147,12 @@ fn every_recipe_runs_as_written() {
         for part in ["--recipe", "- MIT: 10", "pairs.jsonl", "| 1 | 1 |"] {
             assert!(card.contains(part), "{name}: {part} in {card}");
         }
+        // What differs from the paper is said, and on the card.
+        let differs =
+            name.starts_with("cosqa-qa") || name.starts_with("query4code") || name.contains("codet5p");
+        let differs = differs || name.starts_with("gencodesearchnet") || name == "cosqa-pretraining";
+        assert_eq!(errors.contains("differs from the paper: W"), differs, "{name}: {errors}");
+        assert_eq!(card.contains("## Differences from the paper\n\n- W"), differs, "{name}: {card}");
         assert!(directory.path().join(&name).join("model.safetensors").exists());
         let page = fs::read_to_string(directory.path().join(&name).join("report.html")).unwrap();
         let measured = usize::from(!card.contains("| 1 | 1 |") || !errors.contains("nothing measured"));
@@ -154,7 +160,7 @@ fn every_recipe_runs_as_written() {
         assert!(page.contains("max_query_tokens") && page.contains("optimizer.weight_decay"), "{name}");
         n_recipes += 1;
     }
-    assert_eq!(n_recipes, 21);
+    assert_eq!(n_recipes, 22);
 }
 
 #[test]
@@ -190,6 +196,54 @@ fn evaluation_data_is_refused_unless_it_is_allowed() {
     assert!(card.contains(told), "{card}");
 }
 
+/// As with `--exclude` of `train static`, `tune` and `data pairs`, which read evaluation data by the same function.
+#[test]
+fn evaluation_data_of_an_uncertain_form_is_refused_and_the_card_has_counts() {
+    let directory = data();
+    let path = |name: &str| directory.path().join(name);
+    let row = "how to sort a list\tdef sort ( list ) : return one two three four\n";
+    fs::write(path("two.tsv"), row).unwrap();
+    let words = |file| ["--exclude", file, "--dev", "dev.jsonl", "--out", "out"];
+    let (output, errors) = train(directory.path(), &words("two.tsv"));
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    let found = "two.tsv: expected a data set with queries or codes (`quarry data formats` lists the formats), found text \
+                 that would be compared line by line, as 1 text: \"how to sort a list\\tdef sort";
+    assert!(errors.contains(found), "{errors}");
+    assert!(!path("out").exists());
+    fs::write(path("short.jsonl"), "{\"query\": \"sort\"}\n").unwrap();
+    let (output, errors) = train(directory.path(), &words("short.jsonl"));
+    assert!(output.status.success(), "{errors}");
+    let warning =
+        "warning: short.jsonl excludes nothing: 0 queries, 0 codes, and 1 text too short to be compared";
+    assert!(errors.contains(warning), "{errors}");
+    let (output, errors) =
+        train(directory.path(), &["--exclude", "evaluation.json", "--dev", "dev.jsonl", "--out", "model"]);
+    assert!(output.status.success(), "{errors}");
+    let card = fs::read_to_string(path("model/README.md")).unwrap();
+    assert!(card.contains("share a query or a code with evaluation.json (0 queries, 1 code)"), "{card}");
+}
+
+#[test]
+fn tolerated_evaluation_data_is_counted_in_the_card() {
+    let directory = data();
+    let path = |name: &str| directory.path().join(name);
+    let own = fs::read_to_string(path("pairs.jsonl")).unwrap();
+    let more = "{\"query\": \"Sort every line of it\", \"code\": \"x\"}\n";
+    fs::write(path("pairs.jsonl"), format!("{own}{more}")).unwrap();
+    fs::write(path("dev-split.jsonl"), "{\"query\": \"sorting every line of it\"}\n").unwrap();
+    let words = |out| ["--exclude", "dev-split.jsonl", "--dev", "dev.jsonl", "--out", out];
+    let (output, errors) = train(directory.path(), &words("out"));
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("--tolerate"), "{errors}");
+    let words = [&words("model")[..], &["--tolerate", "dev-split.jsonl"]].concat();
+    let (output, errors) = train(directory.path(), &words);
+    assert!(output.status.success(), "{errors}");
+    let card = fs::read_to_string(path("model/README.md")).unwrap();
+    assert!(card.contains("tolerated: 1 pair with a query of dev-split.jsonl"), "{card}");
+    let (output, errors) = train(directory.path(), &["--tolerate", "none.jsonl", "--out", "out"]);
+    assert!(output.status.code() == Some(2) && errors.contains("none.jsonl"), "{errors}");
+}
+
 #[test]
 fn data_sets_that_call_themselves_evaluation_data_are_refused() {
     let directory = data();
@@ -212,7 +266,7 @@ fn labels_are_0_or_1() {
     let directory = data();
     let path = directory.path().join("pairs.jsonl");
     let own = fs::read_to_string(&path).unwrap();
-    for label in ["-1", "2", "7", "0.5", "true", "\"1\""] {
+    for label in ["-1", "2", "7", "0.5", "true", "\"1\"", "null"] {
         fs::write(&path, format!("{own}{{\"query\": \"sort\", \"code\": \"x\", \"label\": {label}}}\n"))
             .unwrap();
         let (output, errors) = train(directory.path(), &["--dev", "dev.jsonl", "--out", "out"]);
@@ -220,6 +274,12 @@ fn labels_are_0_or_1() {
         assert!(errors.contains("pairs.jsonl:11: ") && errors.contains("label"), "{label}: {errors}");
         assert!(!directory.path().join("out").exists());
     }
+    // An array is read as a data set of any kind, whose null is a field that is not there.
+    let rows = own.lines().chain([r#"{"query": "sort", "code": "x", "label": null}"#]);
+    fs::write(&path, format!("[{}]", rows.collect::<Vec<_>>().join(","))).unwrap();
+    let (output, errors) = train(directory.path(), &["--dev", "dev.jsonl", "--out", "out"]);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("1 of 11 pairs have no label"), "{errors}");
 }
 
 #[test]
@@ -229,7 +289,7 @@ fn evaluation_queries_are_refused_and_contradictory_rows_left_out() {
     let own = fs::read_to_string(path("pairs.jsonl")).unwrap();
     let more = "{\"query\": \"Sort every line of it\", \"code\": \"x\"}\n";
     fs::write(path("pairs.jsonl"), format!("{own}{more}")).unwrap();
-    fs::write(path("queries.json"), "[{\"doc\": \"sort every line of it!\"}]").unwrap();
+    fs::write(path("queries.json"), "[{\"query\": \"sort every line of it!\"}]").unwrap();
     let words = ["--exclude", "queries.json", "--dev", "dev.jsonl", "--out", "out"];
     let (output, errors) = train(directory.path(), &words);
     assert_eq!(output.status.code(), Some(2), "{errors}");
@@ -319,7 +379,8 @@ fn the_card_of_a_static_model_names_evaluation_data_that_were_allowed() {
     };
     fs::write(path("own.jsonl"), queries.map(row).concat()).unwrap();
     // In full-width letters.
-    fs::write(path("evaluation.txt"), "ｒｅｖｅｒｓｅ long ｓｔｒｉｎｇｓ slowly\n").unwrap();
+    fs::write(path("evaluation.jsonl"), "{\"query\":\"ｒｅｖｅｒｓｅ long ｓｔｒｉｎｇｓ slowly\"}\n")
+        .unwrap();
     let train = |words: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
             .current_dir(directory.path())
@@ -329,7 +390,7 @@ fn the_card_of_a_static_model_names_evaluation_data_that_were_allowed() {
                 "--pairs",
                 "own.jsonl",
                 "--exclude",
-                "evaluation.txt",
+                "evaluation.jsonl",
                 "--out",
                 "static",
             ])
@@ -345,7 +406,7 @@ fn the_card_of_a_static_model_names_evaluation_data_that_were_allowed() {
     let (code, errors) = train(&["--allow-evaluation-data"]);
     assert_eq!(code, Some(0), "{errors}");
     let told = "**the training data contain evaluation data: pair 4 (\"reverse long strings slowly\"), whose query is in \
-                evaluation.txt**, which was allowed";
+                evaluation.jsonl**, which was allowed";
     let card = fs::read_to_string(path("static/README.md")).unwrap();
     for text in [told, "--allow-evaluation-data", "4 pairs, 0 held out: `own.jsonl`", "dimension = 8"] {
         assert!(card.contains(text), "{text}\n{card}");

@@ -90,7 +90,7 @@ fn kills_of_workers_server_and_run_lose_nothing() {
     }
     let status = judging.0.wait().unwrap();
     assert!(status.success(), "{status}");
-    // A worker that is told to stop has nothing to finish now, and ends well.
+    // A worker that is stopped has nothing to finish now, and ends well.
     for worker in &mut workers {
         let told = Command::new("kill").arg(worker.0.id().to_string()).status().unwrap();
         assert!(told.success() && worker.0.wait().unwrap().success());

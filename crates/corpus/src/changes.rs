@@ -1,4 +1,4 @@
-//! Which functions a commit changed.
+//! Functions that a commit changed.
 //!
 //! A function counts as changed if its letters and digits differ from those of every function in the files before (or
 //! after, see [`replaced_functions`]), so that moved or reformatted functions do not count.
@@ -7,20 +7,18 @@ use std::collections::HashSet;
 
 use quarry_source::{Unit, UnitKind, extract, language_for};
 
-use crate::git::{Change, Commit};
-use crate::pairs::{cut_out, fingerprint};
+use crate::summary::{cut_out, fingerprint};
+use quarry_history::{Change, Commit};
 
 /// Maximum number of functions that a commit changes; a commit that changes more is not about any of them.
 pub const MAX_FUNCTIONS: usize = 5;
 
 /// The functions that a commit changed or added, by path and name, without duplicates.
-#[must_use]
 pub fn changed_functions(commit: &Commit) -> Vec<(&str, String)> {
     only_on_one_side(commit, &|change| change.after.as_slice(), &|change| change.before.as_slice(), true)
 }
 
 /// The functions that a commit changed or removed, by path and name as they were before it, without tests and duplicates.
-#[must_use]
 pub fn replaced_functions(commit: &Commit) -> Vec<(&str, String)> {
     only_on_one_side(commit, &|change| change.before.as_slice(), &|change| change.after.as_slice(), false)
 }
@@ -65,15 +63,16 @@ fn functions(path: &str, bytes: &[u8], with_tests: bool) -> Vec<(String, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::git::Header;
+    use quarry_history::Header;
 
     #[test]
     fn moved_and_formatted_functions_are_not_changed() {
         let before = "def keep(a, b):\n    return [a + b for a in range(b)]\n\n\ndef change(a, b):\n    return [a * b for b in range(a)]\n";
         let after = "def change(a, b):\n    return [a * b + 1 for b in range(a)]\n\n\ndef keep(a, b):\n    return [\n        a + b for a in range(b)\n    ]\n\n\ndef new(a, b):\n    return [a - b for b in range(a) if b]\n";
         let change = Change { path: "a.py".into(), before: before.into(), after: after.into() };
-        let header = Header { id: "0".into(), message: String::new(), author: String::new(), parents: 1 };
-        let commit = Commit { header, parent: "1".into(), n_files: 1, changes: vec![change] };
+        let header = Header { id: "0".into(), parents: 1, ..Header::default() };
+        let commit =
+            Commit { header, parent: "1".into(), n_files: 1, changes: vec![change], ..Commit::default() };
         assert_eq!(changed_functions(&commit), [("a.py", "change".to_owned()), ("a.py", "new".to_owned())]);
         assert_eq!(replaced_functions(&commit), [("a.py", "change".to_owned())]);
     }

@@ -25,8 +25,8 @@ static ASCII: LazyLock<LookAlikes> = LazyLock::new(|| {
     LookAlikes { small: by_look(&mut ('a'..='z').chain('0'..='9')), capital: by_look(&mut ('A'..='Z')) }
 });
 
-/// What a character looks like, by the table of Unicode Technical Standard 39, without strokes and accents; empty for an
-/// invisible one.
+/// The prototype of a character, by the table of Unicode Technical Standard 39, without strokes and accents; empty for
+/// an invisible one.
 fn look_of(c: char) -> String {
     skeleton(c.encode_utf8(&mut [0; 4])).filter(|c| !is_combining_mark(*c)).collect()
 }

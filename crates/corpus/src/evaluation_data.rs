@@ -1,210 +1,210 @@
 //! Keeps evaluation data out of training data: by its content, by the hashes of published files, and by what rows state about
 //! themselves.
 
-use std::collections::{BTreeSet, HashSet};
-use std::path::{Path, PathBuf};
+use std::collections::HashSet;
+use std::fmt;
+use std::path::Path;
 use std::sync::LazyLock;
 
-use quarry_source::{FunctionPair, extract, language_named};
-use quarry_text::{TermRules, identifiers, is_language_name, is_stop_word};
+use quarry_source::{extract, language_named};
+use quarry_text::counted;
 use serde::Deserialize;
 
-use crate::dataset::near::NearIndex;
+use crate::dataset::compared::{Added, ComparedCode, ComparedQuery, TextSet};
 use crate::dataset::public::public_sets;
 use crate::dataset::{for_each, sources};
 use crate::disguise::undisguised;
 use crate::formats::source::check_regular;
-use crate::formats::{FormatError, Record};
-use crate::pairs::{MIN_CODE_WORDS, cut_out, fingerprint, split_summary, summary_fingerprint};
+use crate::formats::{FormatError, Record, excerpt};
+use crate::summary::{split_summary, summary_fingerprint};
 
 /// The similarity from which on two codes are near duplicates.
 const NEAR: f64 = 0.8;
-/// Minimum number of words of a code for near duplicates to mean anything.
-const MIN_NEAR_WORDS: usize = 20;
-/// Minimum number of words of a query that is compared: shorter ones are asked by many.
-const MIN_QUERY_WORDS: usize = 3;
-/// Maximum number of words of a query that is compared by its words.
-const MAX_QUERY_WORDS: usize = 40;
+const MAX_LISTED: usize = 3;
 
-/// Texts that no training pair may contain: codes and queries, exactly but for white space, punctuation, case and letters
-/// that only look alike, and codes that are nearly identical.
+/// Texts that no training pair may contain, as [`compared`] compares them.
+///
+/// [`compared`]: crate::dataset::compared
 #[derive(Debug)]
 pub struct EvaluationData {
-    /// Hashes of codes, and of name and summary of the functions in them.
-    codes: HashSet<u64>,
-    queries: HashSet<u64>,
-    /// Hashes of the words of queries, whatever their order and inflection.
-    query_words: HashSet<u64>,
-    near: NearIndex,
+    texts: TextSet,
+    /// Hashes of name and summary of the functions in codes.
+    summaries: HashSet<u64>,
+    counts: TextCounts,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TextCounts {
+    /// Queries that training pairs are compared with.
+    pub queries: usize,
+    /// Codes that training pairs are compared with.
+    pub codes: usize,
+    /// Queries and codes that are too short to be compared.
+    pub short: usize,
+}
+
+impl fmt::Display for TextCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { queries, codes, short } = *self;
+        write!(f, "{}, {}", counted(queries, "query"), counted(codes, "code"))?;
+        if short > 0 {
+            write!(f, ", and {} too short to be compared", counted(short, "text"))?;
+        }
+        Ok(())
+    }
 }
 
 impl Default for EvaluationData {
     fn default() -> Self {
-        let [codes, queries, query_words] = [(); 3].map(|()| HashSet::new());
-        Self { codes, queries, query_words, near: NearIndex::new(NEAR) }
+        let texts = TextSet::new(Some(NEAR), false);
+        Self { texts, summaries: HashSet::new(), counts: TextCounts::default() }
     }
 }
 
+/// An object of a file that has no known format but names its texts.
+#[derive(Deserialize)]
+struct NamedTexts {
+    query: Option<String>,
+    code: Option<String>,
+}
+
 impl EvaluationData {
-    /// Reads files of any text, and data sets in any format, directories of them included.
+    /// Reads a data set in any format, or a directory of them; or JSON whose objects name their texts `query` and `code`.
     ///
     /// # Errors
-    /// When one cannot be read, or is neither text nor a data set.
-    pub fn read(paths: &[PathBuf]) -> Result<Self, FormatError> {
-        let mut data = Self::default();
-        for path in paths {
-            check_regular(path)?;
-            let is_data_set = sources(std::slice::from_ref(path), "", "test").and_then(|sources| {
-                for_each(&sources, &mut |_, record| {
-                    data.add_record(&record);
-                    Ok(())
-                })
+    /// When it cannot be read, its form is not certain, or it holds ids and no texts.
+    pub fn read(path: &Path) -> Result<Self, FormatError> {
+        let (data, n_ids) = Self::read_with_ids(path)?;
+        if n_ids > 0 && data.counts == TextCounts::default() {
+            return Err(FormatError::File {
+                path: path.to_owned(),
+                expected: "queries or codes".into(),
+                found: format!("{} with ids and no text", counted(n_ids, "record")),
+                remedy: "name the files with the texts that the ids belong to".into(),
             });
-            if path.is_dir() {
-                is_data_set?;
-                continue;
-            }
-            let unreadable = |source| FormatError::Read { path: path.clone(), source };
-            match (String::from_utf8(std::fs::read(path).map_err(unreadable)?), is_data_set) {
-                // Every text of a file that is one, whatever a format makes of it.
-                (Ok(content), _) => each_text(&content, &mut |text| data.add(text)),
-                (Err(_), is_data_set) => is_data_set?,
-            }
         }
         Ok(data)
     }
 
-    fn add_record(&mut self, record: &Record) {
+    /// Reads as [`EvaluationData::read`], and counts the records that consist of ids.
+    pub(crate) fn read_with_ids(path: &Path) -> Result<(Self, usize), FormatError> {
+        check_regular(path)?;
+        let mut data = Self::default();
+        let mut n_ids = 0_usize;
+        match sources(&[path.to_owned()], "", "") {
+            Ok(sources) => for_each(&sources, &mut |_, record| {
+                n_ids += usize::from(!data.add_record(&record));
+                Ok(())
+            })?,
+            Err(error) => {
+                let content = std::fs::read(path).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+                let Some(content) = content.filter(|content| !content.trim().is_empty()) else {
+                    return Err(error);
+                };
+                let texts = named_texts(&content).ok_or_else(|| uncertain(path, &content))?;
+                for NamedTexts { query, code } in texts {
+                    query.iter().for_each(|query| data.add_query(query));
+                    code.iter().for_each(|code| data.add_code(code, None));
+                }
+            }
+        }
+        Ok((data, n_ids))
+    }
+
+    pub fn counts(&self) -> TextCounts {
+        self.counts
+    }
+
+    /// Adds the texts of a record; false if it consists of ids.
+    fn add_record(&mut self, record: &Record) -> bool {
         match record {
             Record::Pair(pair) => {
-                let sides = [&pair.query, &pair.code];
-                let tokens = sides.iter().filter_map(|side| side.tokens.as_ref());
-                let texts = sides.iter().map(|side| &side.text).chain(tokens).chain(&pair.documentation);
-                texts.for_each(|text| self.add(text));
+                self.add_query(&pair.query.text);
+                self.add_code(&pair.code.text, pair.language_name().as_deref());
+                for query in pair.query.tokens.iter().chain(&pair.documentation) {
+                    self.texts.add_query(&ComparedQuery::new(query));
+                }
+                if let Some(code) = &pair.code.tokens {
+                    self.texts.add_code(&ComparedCode::of_text(code));
+                }
             }
-            Record::Query(query) => self.add(&query.text),
-            Record::Document(document) => self.add(&document.text),
-            Record::Judgment(_) | Record::Label(_) | Record::Retrieved(_) => {}
+            Record::Query(query) => self.add_query(&query.text),
+            Record::Document(document) => {
+                self.add_code(&document.full_text(), document.language_name().as_deref());
+            }
+            Record::Judgment(_) | Record::Label(_) | Record::Retrieved(_) => return false,
+        }
+        true
+    }
+
+    pub fn add_query(&mut self, text: &str) {
+        match self.texts.add_query(&ComparedQuery::new(text)) {
+            Added::New => self.counts.queries += 1,
+            Added::Short => self.counts.short += 1,
+            Added::Known => {}
         }
     }
 
-    /// Adds a text, whole and split at ` [CODESPLIT] `, and, if it contains Python functions, each of them with its
-    /// summary, so that other versions of them are recognized.
-    pub fn add(&mut self, text: &str) {
+    /// Adds a code; its language is recognized if its name is not known.
+    pub fn add_code(&mut self, text: &str, language: Option<&str>) {
+        match self.texts.add_code(&ComparedCode::new(text, language)) {
+            Added::New => self.counts.codes += 1,
+            Added::Short => self.counts.short += 1,
+            Added::Known => {}
+        }
         let text = &*undisguised(text);
-        for text in
-            std::iter::once(text).chain(text.split("[CODESPLIT]").filter(|part| part.len() < text.len()))
-        {
-            let n_words = identifiers(text).take(MIN_NEAR_WORDS).count();
-            if n_words >= MIN_QUERY_WORDS {
-                self.queries.insert(fingerprint(text));
-                self.query_words.extend(words_hash(text));
-            }
-            if n_words >= MIN_CODE_WORDS {
-                self.codes.insert(fingerprint(text));
-            }
-            if n_words >= MIN_NEAR_WORDS {
-                self.near.find_or_add(text);
+        // Other versions of a function have the same name and summary.
+        if let Some(python) = language_named("python").filter(|_| text.trim_start().starts_with("def ")) {
+            for unit in extract(python, text.as_bytes()).units {
+                let (summary, _) = split_summary(&unit.doc, &unit.name);
+                self.summaries.extend(summary_fingerprint(&unit.name, &summary));
             }
         }
-        let Some(python) = language_named("python").filter(|_| text.trim_start().starts_with("def ")) else {
-            return;
-        };
-        for unit in extract(python, text.as_bytes()).units {
-            let code = cut_out(text.as_bytes(), unit.bytes.clone(), &unit.doc_bytes);
-            self.codes.insert(fingerprint(&code));
-            let (summary, _) = split_summary(&unit.doc, &unit.name);
-            self.codes.extend(summary_fingerprint(&unit.name, &summary));
-        }
     }
 
-    /// Whether a query is in the data.
-    #[must_use]
-    pub fn has_query(&self, query: &str) -> bool {
-        let query = &*undisguised(query);
-        !self.queries.is_empty()
-            && identifiers(query).take(MIN_QUERY_WORDS).count() == MIN_QUERY_WORDS
-            && self.queries.contains(&fingerprint(query))
+    pub fn has_query(&self, query: &ComparedQuery) -> bool {
+        self.texts.find_query(query).is_some()
     }
 
-    /// Whether a query is in the data, or one of the same words in another order or inflection, without those that say
-    /// little (stop words and names of languages). Of at least three words.
-    #[must_use]
-    pub fn has_query_nearly(&self, query: &str) -> bool {
-        self.has_query(query)
-            || words_hash(&undisguised(query)).is_some_and(|hash| self.query_words.contains(&hash))
+    pub fn has_code(&self, code: &ComparedCode) -> bool {
+        self.texts.find_code(code).is_some()
     }
 
-    /// Whether a code is in the data, from any of its first lines on (decorators and comments may precede the part that
-    /// is), or nearly.
-    #[must_use]
-    pub fn has_code(&self, code: &str) -> bool {
-        if self.codes.is_empty() {
-            return false;
-        }
-        let code = &*undisguised(code);
-        let starts = std::iter::once(0).chain(code.match_indices('\n').map(|(at, _)| at + 1)).take(12);
-        starts.into_iter().any(|at| self.codes.contains(&fingerprint(&code[at..])))
-            || identifiers(code).take(MIN_NEAR_WORDS).count() == MIN_NEAR_WORDS
-                && self.near.find(code).is_some()
-    }
-
-    /// Whether a function is in the data: by its code, with or without its documentation, by name and summary
-    /// together, or, nearly, by the query that its documentation becomes.
-    pub(crate) fn has_function(&self, whole: &str, pair: &FunctionPair) -> bool {
-        summary_fingerprint(&undisguised(&pair.name), &undisguised(&pair.query))
-            .is_some_and(|hash| self.codes.contains(&hash))
-            || self.has_query_nearly(&pair.query)
-            || self.has_code(whole)
-            || self.has_code(&pair.code)
+    pub(crate) fn has_summary(&self, name: &str, summary: &str) -> bool {
+        let hash = summary_fingerprint(&undisguised(name), &undisguised(summary));
+        hash.is_some_and(|hash| self.summaries.contains(&hash))
     }
 }
 
-/// Hash of the distinct stems of a short text, without stop words and names of languages; `None` for fewer than three,
-/// and for what is too long for a query.
-fn words_hash(text: &str) -> Option<u64> {
-    if identifiers(text).take(MAX_QUERY_WORDS + 1).count() > MAX_QUERY_WORDS {
-        return None;
-    }
-    let mut words = BTreeSet::new();
-    TermRules::default().terms(text, |term, at| {
-        let word = text[at].to_lowercase();
-        if !is_stop_word(&word) && !is_language_name(&word) {
-            words.insert(term.to_owned());
-        }
-    });
-    (words.len() >= MIN_QUERY_WORDS).then(|| fingerprint(&words.into_iter().collect::<Vec<_>>().join(" ")))
+/// The objects of a JSON array or of JSON Lines; `None` if one of them names neither a query nor a code.
+fn named_texts(content: &str) -> Option<Vec<NamedTexts>> {
+    let lines = || {
+        let lines = content.lines().filter(|line| !line.trim().is_empty());
+        lines.map(|line| serde_json::from_str(line).ok()).collect()
+    };
+    let texts: Vec<NamedTexts> = serde_json::from_str(content).ok().or_else(lines)?;
+    texts.iter().all(|texts| texts.query.is_some() || texts.code.is_some()).then_some(texts)
 }
 
-/// Passes on every text in the content of a file: those of one JSON document, else of one a line, else the lines.
-pub(crate) fn each_text(content: &str, each: &mut dyn FnMut(&str)) {
-    if let Ok(value) = serde_json::from_str(content) {
-        return each_text_of(&value, each);
-    }
-    for line in content.lines() {
-        match serde_json::from_str(line) {
-            Ok(value) => each_text_of(&value, each),
-            Err(_) => each(line),
-        }
-    }
-}
-
-fn each_text_of(value: &serde_json::Value, each: &mut dyn FnMut(&str)) {
-    match value {
-        serde_json::Value::String(text) => each(text),
-        serde_json::Value::Array(values) => values.iter().for_each(|value| each_text_of(value, each)),
-        serde_json::Value::Object(entries) => {
-            for (key, value) in entries {
-                each(key);
-                each_text_of(value, each);
-            }
-        }
-        _ => {}
+/// The error for a text whose queries and codes cannot be told from each other, with what its lines are.
+fn uncertain(path: &Path, content: &str) -> FormatError {
+    let lines: Vec<&str> = content.lines().filter(|line| !line.trim().is_empty()).collect();
+    let first: Vec<String> = lines.iter().take(MAX_LISTED).map(|line| excerpt(line)).collect();
+    FormatError::File {
+        path: path.to_owned(),
+        expected: "a data set with queries or codes (`quarry data formats` lists the formats)".into(),
+        found: format!(
+            "text that would be compared line by line, as {}: {}{}",
+            counted(lines.len(), "text"),
+            first.join(", "),
+            if lines.len() > first.len() { ", …" } else { "" }
+        ),
+        remedy: "write each record on a line as {\"query\": \"…\", \"code\": \"…\"}, or with one of the two"
+            .into(),
     }
 }
 
 /// Whether a pair is marked as evaluation data: by its split, or by an id with the name of a set that is.
-#[must_use]
 pub fn is_marked(id: Option<&str>, partition: Option<&str>) -> bool {
     let is_split = |name: &str| ["test", "val", "dev"].iter().any(|split| name.starts_with(split));
     let id = id.unwrap_or_default();
@@ -212,7 +212,6 @@ pub fn is_marked(id: Option<&str>, partition: Option<&str>) -> bool {
         || ["cosqa-dev", "cosqa-test", "webquery-test"].iter().any(|set| id.starts_with(set))
 }
 
-/// A published file.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Published {
@@ -245,9 +244,6 @@ fn published() -> &'static [Published] {
 }
 
 /// The name of the published evaluation data that a file is, if it is one.
-///
-/// # Errors
-/// When it cannot be read.
 pub fn published_as(path: &Path) -> Result<Option<&'static str>, FormatError> {
     let unreadable = |source| FormatError::Read { path: path.to_owned(), source };
     let file = std::fs::File::open(path).map_err(unreadable)?;
@@ -286,6 +282,14 @@ mod tests {
         assert!(published_as(&directory.path().join("none")).is_err());
     }
 
+    fn has_query(data: &EvaluationData, query: &str) -> bool {
+        data.has_query(&ComparedQuery::new(query))
+    }
+
+    fn has_code(data: &EvaluationData, code: &str) -> bool {
+        data.has_code(&ComparedCode::new(code, None))
+    }
+
     #[test]
     fn queries_and_codes_are_found_in_files_of_any_form() {
         let directory = tempfile::tempdir().unwrap();
@@ -304,14 +308,74 @@ mod tests {
             ("rows.jsonl.gz", &code),
             ("rows.csv", "numbers <- c(first, second, third)\nsorted <- sort(numbers, decreasing = TRUE)"),
         ] {
-            let data = EvaluationData::read(&[path(name)]).unwrap();
-            assert!(data.has_query("How to sort a list?") && !data.has_query("how to sort"), "{name}");
-            assert!(data.has_code(&format!("# first\n{code}")), "{name}");
-            assert!(!data.has_code("def read(path):\n    return open(path).read().split()[0]"), "{name}");
+            let data = EvaluationData::read(&path(name)).unwrap();
+            assert!(has_query(&data, "How to sort a list?") && !has_query(&data, "how to sort"), "{name}");
+            assert!(has_code(&data, &format!("# first\n{code}")), "{name}");
+            assert!(!has_code(&data, "def read(path):\n    return open(path).read().split()[0]"), "{name}");
         }
-        assert!(EvaluationData::read(&[path("noise.bin")]).is_err());
-        assert!(EvaluationData::read(&[path("none")]).is_err());
-        assert!(!EvaluationData::default().has_query("how to sort a list"));
+        assert!(EvaluationData::read(&path("noise.bin")).is_err());
+        assert!(EvaluationData::read(&path("none")).is_err());
+        assert!(!has_query(&EvaluationData::default(), "how to sort a list"));
+    }
+
+    #[test]
+    fn files_of_an_uncertain_form_are_refused_with_what_they_would_be_read_as() {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, content: &str| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            path
+        };
+        let code = "def sort(values):\\n    return sorted(values, key=len)";
+        let notebook = serde_json::json!({"cells": [{"cell_type": "code", "source": ["def sort(values):\n", "    return 1"]}]});
+        for (name, content, problem) in [
+            (
+                "two.tsv",
+                format!("how to sort a list\t{code}\nhow to open a file\t{code}\n"),
+                "line by line, as 2 texts: ",
+            ),
+            (
+                "header.tsv",
+                format!("query\tcode\nhow to sort a list\t{code}\n"),
+                "line by line, as 2 texts: ",
+            ),
+            ("qrels.tsv", "q1\t0\td1\t1\nq2\t0\td2\t1\n".to_owned(), "found 2 records with ids and no text"),
+            ("code.py", code.replace("\\n", "\n"), "line by line, as 2 texts: "),
+            (
+                "text.txt",
+                "how to sort\na list of strings\n\nby length\nquickly".to_owned(),
+                ", …; write each record",
+            ),
+            ("notebook.ipynb", notebook.to_string(), "line by line"),
+            ("other.jsonl", "{\"question\":\"how to sort a list\"}\n".to_owned(), "line by line"),
+            (
+                "cut.jsonl",
+                format!("{{\"query\":\"how to sort a list\",\"code\":\"{code}\"}}\n{{\"query\":\"how to"),
+                "cut.jsonl:2: ",
+            ),
+            ("empty.jsonl", String::new(), "found an empty file"),
+            ("blank.txt", " \n".to_owned(), ""),
+        ] {
+            let error = EvaluationData::read(&write(name, &content)).unwrap_err().to_string();
+            assert!(error.contains(problem) && error.contains(name), "{error}");
+        }
+        // Texts that are named are certain, and so is a table of known columns.
+        let comma =
+            "query,code\nhow to sort a list,\"def sort(values, key): return sorted(values, key=key)[0]\"\n";
+        for (name, content, queries, codes, short) in [
+            ("queries.json", "[{\"query\":\"how to sort a list\"},{\"query\":\"sort\"}]", 1, 0, 1),
+            (
+                "queries.jsonl",
+                "{\"query\":\"how to sort a list\"}\n{\"query\":\"How to sort a list?\"}\n",
+                1,
+                0,
+                0,
+            ),
+            ("two.csv", comma, 1, 1, 0),
+        ] {
+            let counts = EvaluationData::read(&write(name, content)).unwrap().counts();
+            assert_eq!(counts, TextCounts { queries, codes, short }, "{name}");
+        }
     }
 
     #[test]
@@ -324,20 +388,21 @@ mod tests {
         let homoglyphs = |text: &str| text.replace('a', "а").replace('o', "ο").replace('e', "е");
         let hidden = |text: &str| text.replace('s', "s\u{200b}");
         let disguises: [&dyn Fn(&str) -> String; 3] = [&full_width, &homoglyphs, &hidden];
-        let of = |texts: [&str; 2]| {
+        let with = |[query, code]: [&str; 2]| {
             let mut data = EvaluationData::default();
-            texts.into_iter().for_each(|text| data.add(text));
+            data.add_query(query);
+            data.add_code(code, None);
             data
         };
         let query = "python sort list by length of strings";
-        let plain = of([query, code]);
+        let plain = with([query, code]);
         for disguise in disguises {
-            assert!(plain.has_query(&disguise(&query.to_uppercase())));
-            assert!(plain.has_query_nearly(&disguise("sorting lists by the length of a string")));
-            assert!(!plain.has_query_nearly(&disguise("reversing lists by the length of a string")));
-            assert!(plain.has_code(&disguise(code)));
-            let disguised = of([&disguise(query), &disguise(code)]);
-            assert!(disguised.has_query(query) && disguised.has_code(code));
+            assert!(has_query(&plain, &disguise(&query.to_uppercase())));
+            assert!(has_query(&plain, &disguise("sorting lists by the length of a string")));
+            assert!(!has_query(&plain, &disguise("reversing lists by the length of a string")));
+            assert!(has_code(&plain, &disguise(code)));
+            let disguised = with([&disguise(query), &disguise(code)]);
+            assert!(has_query(&disguised, query) && has_code(&disguised, code));
         }
     }
 }

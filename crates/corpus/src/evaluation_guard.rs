@@ -5,9 +5,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use crate::dataset::compared::{ComparedCode, ComparedQuery};
 use crate::dataset::public::{PublicFile, PublicSet, public_sets};
-use crate::evaluation_data::{EvaluationData, published_as};
+use crate::evaluation_data::{EvaluationData, TextCounts, published_as};
 use crate::formats::FormatError;
+use crate::formats::source::check_regular;
+use quarry_source::FunctionPair;
+use quarry_text::counted;
+
+/// Incremented when the same texts may be found to be shared, or not any more.
+pub const VERSION: u32 = 1;
 
 /// Maximum number of files looked at in a directory: a directory with more is not one of data sets.
 const MAX_FILES: usize = 10_000;
@@ -15,15 +22,18 @@ const MAX_FILES: usize = 10_000;
 /// Words in the names of files with queries that are evaluated on.
 const SPLITS: [&str; 4] = ["dev", "test", "valid", "val"];
 
-/// A file of evaluation data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EvaluationFile {
-    /// Where it is.
     pub path: PathBuf,
-    /// What it is.
     pub name: String,
     /// The first part of the name of its set, which its training split has too; `None` if the user named the file.
     family: Option<&'static str>,
+}
+
+impl EvaluationFile {
+    fn named(path: &Path) -> Self {
+        Self { path: path.to_owned(), name: path.display().to_string(), family: None }
+    }
 }
 
 /// Whether a file of a public set has queries that models are evaluated on.
@@ -57,7 +67,6 @@ fn family_of(path: &Path) -> Option<&'static str> {
 
 /// The evaluation files of public sets in these directories, and in the directories below them in which `quarry data pull`
 /// puts these sets; in the order of their paths. What cannot be read is not there.
-#[must_use]
 pub fn evaluation_files(directories: &BTreeSet<PathBuf>) -> Vec<EvaluationFile> {
     let mut searched = directories.clone();
     for directory in directories {
@@ -89,7 +98,6 @@ pub fn evaluation_files(directories: &BTreeSet<PathBuf>) -> Vec<EvaluationFile> 
     found.into_values().collect()
 }
 
-/// The directories that files are in; a directory itself.
 fn directories(files: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
     files.iter().map(|path| match path.is_dir() {
         true => path.clone(),
@@ -100,83 +108,193 @@ fn directories(files: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
 /// Evaluation data that training data are compared with.
 #[derive(Debug, Default)]
 pub struct EvaluationGuard {
-    sets: Vec<(EvaluationFile, EvaluationData)>,
+    sets: Vec<Set>,
+    /// Names of measured files that are not compared, because they are not data sets.
+    uncompared: Vec<String>,
 }
 
-/// What a pair shares with evaluation data.
+#[derive(Debug)]
+struct Set {
+    file: EvaluationFile,
+    data: EvaluationData,
+    is_tolerated: bool,
+}
+
+/// The files that training data are compared with, besides public sets.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ComparedFiles<'a> {
+    /// Evaluation data.
+    pub named: &'a [PathBuf],
+    /// Files that are measured on after training. Some may hold ids only.
+    pub measured: &'a [PathBuf],
+    /// Of all compared files, those with which pairs may share queries and codes.
+    pub tolerated: &'a [PathBuf],
+}
+
+/// A query or code that a pair shares with a set of evaluation data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shared<'g> {
-    /// The query, exactly or nearly.
-    Query(&'g str),
-    /// The code, exactly or nearly.
-    Code(&'g str),
-    /// The code, where the pair belongs to the published training split of the same set, whose splits share codes.
-    CodeOfSplit(&'g str),
+pub struct Shared<'g> {
+    pub is_query: bool,
+    pub set: &'g str,
+    /// True if the user allows it, or the pair belongs to the published training split of the same set, whose splits share
+    /// codes.
+    pub is_tolerated: bool,
 }
 
 impl EvaluationGuard {
-    /// The files that the user names, and the public sets in the directory of each training file and in the working
-    /// directory.
+    /// The given files, and the public sets in the directory of each training file and in the working directory.
     ///
     /// # Errors
-    /// When one of them cannot be read.
-    pub fn open(named: &[PathBuf], training: &[PathBuf]) -> Result<Self, FormatError> {
+    /// When a named or public one cannot be read, or a tolerated one does not exist.
+    pub fn open(files: ComparedFiles<'_>, training: &[PathBuf]) -> Result<Self, FormatError> {
         let directories = directories(training).chain([PathBuf::from(".")]).collect();
         let whole = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-        let own: BTreeSet<PathBuf> = training.iter().chain(named).map(whole).collect();
-        let named = named.iter().map(|path| EvaluationFile {
-            path: path.clone(),
-            name: path.display().to_string(),
-            family: None,
-        });
-        let present = evaluation_files(&directories).into_iter().filter(|file| !own.contains(&file.path));
-        Self::read(named.chain(present))
+        let mut known: BTreeSet<PathBuf> = BTreeSet::new();
+        files.tolerated.iter().try_for_each(|path| check_regular(path))?;
+        let tolerated: Vec<PathBuf> = files.tolerated.iter().map(whole).collect();
+        let mut guard = Self::default();
+        for path in files.measured.iter().filter(|path| known.insert(whole(path))) {
+            match EvaluationData::read_with_ids(path) {
+                Ok((data, _)) if data.counts() == TextCounts::default() => {}
+                Ok((data, _)) => {
+                    guard.add(EvaluationFile::named(path), data, tolerated.contains(&whole(path)))
+                }
+                Err(_) => guard.uncompared.push(path.display().to_string()),
+            }
+        }
+        let named = files.named.iter().chain(files.tolerated).filter(|path| known.insert(whole(path)));
+        let mut read: Vec<EvaluationFile> = named.map(|path| EvaluationFile::named(path)).collect();
+        known.extend(training.iter().map(whole));
+        read.extend(evaluation_files(&directories).into_iter().filter(|file| !known.contains(&file.path)));
+        for file in read {
+            let data = EvaluationData::read(&file.path)?;
+            let is_tolerated = tolerated.contains(&whole(&file.path));
+            guard.add(file, data, is_tolerated);
+        }
+        Ok(guard)
+    }
+
+    /// Only the files that the user names.
+    pub fn new(named: &[PathBuf]) -> Result<Self, FormatError> {
+        Self::read(named.iter().map(|path| EvaluationFile::named(path)))
     }
 
     /// The public sets in the directories of these files, also if they are such a file.
-    ///
-    /// # Errors
-    /// When one of them cannot be read.
     pub fn beside(files: &[PathBuf]) -> Result<Self, FormatError> {
         Self::read(evaluation_files(&directories(files).collect()).into_iter())
     }
 
     fn read(files: impl Iterator<Item = EvaluationFile>) -> Result<Self, FormatError> {
-        let read = |file: EvaluationFile| {
-            let data = EvaluationData::read(std::slice::from_ref(&file.path))?;
-            Ok((file, data))
-        };
-        Ok(Self { sets: files.map(read).collect::<Result<_, FormatError>>()? })
+        let mut guard = Self::default();
+        for file in files {
+            let data = EvaluationData::read(&file.path)?;
+            guard.add(file, data, false);
+        }
+        Ok(guard)
     }
 
-    /// The names of the files, those that the user named first.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.sets.iter().map(|(file, _)| file.name.as_str())
+    fn add(&mut self, file: EvaluationFile, data: EvaluationData, is_tolerated: bool) {
+        self.sets.push(Set { file, data, is_tolerated });
     }
 
-    /// What a pair made of these training files shares with evaluation data; the query goes before codes.
+    /// The names of the files that are not tolerated, with the numbers of their texts.
+    pub fn files(&self) -> impl Iterator<Item = (&str, TextCounts)> {
+        let sets = self.sets.iter().filter(|set| !set.is_tolerated);
+        sets.map(|set| (set.file.name.as_str(), set.data.counts()))
+    }
+
+    /// Names of measured files that could not be compared.
+    pub fn uncompared(&self) -> &[String] {
+        &self.uncompared
+    }
+
+    /// Warnings of files that exclude nothing.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        let excludes_nothing = |(_, counts): &(&str, TextCounts)| counts.queries + counts.codes == 0;
+        let empty = self.files().filter(excludes_nothing);
+        empty.map(|(name, counts)| format!("warning: {name} excludes nothing: {counts}"))
+    }
+
+    /// Returns whether a function is in the data: by its code, with or without its documentation, by name and summary together, or
+    /// by the query that its documentation becomes.
+    pub fn has_function(&self, whole: &str, pair: &FunctionPair) -> bool {
+        if self.sets.is_empty() {
+            return false;
+        }
+        let query = ComparedQuery::new(&pair.query);
+        let codes = [ComparedCode::new(whole, Some(&pair.language)), ComparedCode::of_text(&pair.code)];
+        self.sets.iter().any(|Set { data, .. }| {
+            data.has_summary(&pair.name, &pair.query)
+                || data.has_query(&query)
+                || codes.iter().any(|code| data.has_code(code))
+        })
+    }
+
+    /// Finds what a pair made of these training files shares with evaluation data. Documentation in its codes is compared with
+    /// queries. Of several, one that is not tolerated goes first, then the query. Codes have the names of their languages,
+    /// where these are known.
     pub fn shared<'c>(
         &self,
         training: &[PathBuf],
         query: &str,
-        codes: impl Iterator<Item = &'c str> + Clone,
+        codes: impl Iterator<Item = (&'c str, Option<&'c str>)>,
     ) -> Option<Shared<'_>> {
-        let by_query = self.sets.iter().find(|(_, data)| data.has_query_nearly(query));
-        if let Some((file, _)) = by_query {
-            return Some(Shared::Query(&file.name));
+        if self.sets.is_empty() {
+            return None;
         }
-        let mut with_code =
-            self.sets.iter().filter(|(_, data)| codes.clone().any(|code| data.has_code(code))).peekable();
-        with_code.peek()?;
+        let query = ComparedQuery::new(query);
+        let codes: Vec<ComparedCode> =
+            codes.map(|(code, language)| ComparedCode::new(code, language)).collect();
         let own: Vec<&str> = training.iter().filter_map(|path| family_of(path)).collect();
         let is_of_split = |file: &EvaluationFile| {
             file.family.is_some_and(|family| !family.is_empty() && own.contains(&family))
         };
-        let (mut splits, mut others): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
-        for (file, _) in with_code {
-            if is_of_split(file) { splits.push(&file.name) } else { others.push(&file.name) }
-        }
-        others.first().map(|name| Shared::Code(name)).or(splits.first().map(|name| Shared::CodeOfSplit(name)))
+        let found = self.sets.iter().filter_map(|set| {
+            let mut queries = codes.iter().flat_map(ComparedCode::documentation).chain([&query]);
+            let is_query = queries.any(|query| set.data.has_query(query));
+            let is_shared = is_query || codes.iter().any(|code| set.data.has_code(code));
+            let is_tolerated = set.is_tolerated || !is_query && is_of_split(&set.file);
+            is_shared.then_some(Shared { is_query, set: &set.file.name, is_tolerated })
+        });
+        found.min_by_key(|shared| (shared.is_tolerated, !shared.is_query))
+    }
+}
+
+/// Numbers of training pairs that share queries and codes with evaluation data.
+#[derive(Debug, Default)]
+pub struct SharedCounts {
+    leaks: BTreeMap<String, usize>,
+    tolerated: BTreeMap<String, usize>,
+}
+
+impl SharedCounts {
+    pub fn add(&mut self, shared: Shared<'_>) {
+        let what = if shared.is_query { "query" } else { "code" };
+        let counts = if shared.is_tolerated { &mut self.tolerated } else { &mut self.leaks };
+        *counts.entry(format!("with a {what} of {}", shared.set)).or_default() += 1;
+    }
+
+    /// Lists what pairs share that is not tolerated, such as `2 pairs with a query of dev.json`.
+    pub fn leaks(&self) -> Vec<String> {
+        listed(&self.leaks)
+    }
+
+    /// The same of what is tolerated.
+    pub fn tolerated(&self) -> Vec<String> {
+        listed(&self.tolerated)
+    }
+}
+
+fn listed(counts: &BTreeMap<String, usize>) -> Vec<String> {
+    counts.iter().map(|(what, n)| format!("{} {what}", counted(*n, "pair"))).collect()
+}
+
+#[cfg(test)]
+impl From<EvaluationData> for EvaluationGuard {
+    fn from(data: EvaluationData) -> Self {
+        let mut guard = Self::default();
+        guard.add(EvaluationFile::named(Path::new("evaluation")), data, false);
+        guard
     }
 }
 
@@ -203,31 +321,33 @@ mod tests {
         let training = path("pairs.jsonl");
         std::fs::write(&training, "{}").unwrap();
         std::fs::write(path("cosqa-retrieval-train-19604.json"), "[]").unwrap();
-        let guard = EvaluationGuard::open(&[], std::slice::from_ref(&training)).unwrap();
-        assert_eq!(guard.names().filter(|name| name.contains("cosqa")).count(), 0);
+        let guard = EvaluationGuard::open(ComparedFiles::default(), std::slice::from_ref(&training)).unwrap();
+        assert_eq!(guard.files().filter(|(name, _)| name.contains("cosqa")).count(), 0);
         for place in ["cosqa-retrieval-dev-500.json", "cosqa/cosqa-retrieval-dev-500.json"] {
             let file = path(place);
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(&file, &dev).unwrap();
-            let guard = EvaluationGuard::open(&[], std::slice::from_ref(&training)).unwrap();
+            let guard =
+                EvaluationGuard::open(ComparedFiles::default(), std::slice::from_ref(&training)).unwrap();
             let found = |query: &str, code: &str| {
-                guard.shared(std::slice::from_ref(&training), query, std::iter::once(code))
+                guard.shared(std::slice::from_ref(&training), query, std::iter::once((code, None)))
             };
-            let name = "cosqa-retrieval-dev-500.json of cosqa";
+            let shared = |is_query: bool, is_tolerated: bool| {
+                Some(Shared { is_query, set: "cosqa-retrieval-dev-500.json of cosqa", is_tolerated })
+            };
             // Word for word, in another order and inflection, and only the code, nearly.
             for query in ["Python: sort list by length of strings", "sorting lists by the length of a string"]
             {
-                assert_eq!(found(query, "x"), Some(Shared::Query(name)), "{query}");
+                assert_eq!(found(query, "x"), shared(true, false), "{query}");
             }
             let renamed = format!("# Sorts.\n{CODE}");
-            assert_eq!(found("something else", &renamed), Some(Shared::Code(name)));
+            assert_eq!(found("something else", &renamed), shared(false, false));
             assert_eq!(found("sort a list", "def f(x):\n    return x"), None);
             // The published training split shares codes with it, and no query.
             let split = [path("cosqa-retrieval-train-19604.json")];
-            let shared = guard.shared(&split, "something else", std::iter::once(CODE));
-            assert_eq!(shared, Some(Shared::CodeOfSplit(name)));
-            let shared = guard.shared(&split, "sort list by length of strings", std::iter::once(CODE));
-            assert_eq!(shared, Some(Shared::Query(name)));
+            let of_split = |query: &str| guard.shared(&split, query, std::iter::once((CODE, None)));
+            assert_eq!(of_split("something else"), shared(false, true));
+            assert_eq!(of_split("sort list by length of strings"), shared(true, false));
             std::fs::remove_file(file).unwrap();
         }
     }
@@ -247,6 +367,37 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].name, "queries-00000-of-00001.parquet of coir-cosqa");
         // What is named and cannot be read is an error.
-        assert!(EvaluationGuard::open(&[path("none")], &[]).is_err());
+        let named = [path("none")];
+        let named = ComparedFiles { named: &named, ..ComparedFiles::default() };
+        assert!(EvaluationGuard::open(named, &[]).is_err());
+    }
+
+    #[test]
+    fn what_is_measured_must_not_be_shared_unless_it_is_tolerated() {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, content: &str| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            path
+        };
+        let training = write("pairs.jsonl", "");
+        let test = write("test.jsonl", "{\"query\":\"sort a list of words\",\"code\":\"x\"}\n");
+        let measured =
+            [test.clone(), write("qrels.tsv", "q1\t0\td1\t1\n"), write("other.bin", "no data set at all\n")];
+        let shared_with = |tolerated: &[PathBuf]| {
+            let files = ComparedFiles { measured: &measured, tolerated, ..ComparedFiles::default() };
+            let guard = EvaluationGuard::open(files, std::slice::from_ref(&training)).unwrap();
+            assert_eq!(guard.uncompared(), [measured[2].display().to_string()]);
+            let shared = guard.shared(&[], "sort a list of words", std::iter::empty()).unwrap();
+            let mut counts = SharedCounts::default();
+            counts.add(shared);
+            (shared.is_tolerated, counts.leaks(), counts.tolerated())
+        };
+        let shared = vec![format!("1 pair with a query of {}", test.display())];
+        assert_eq!(shared_with(&[]), (false, shared.clone(), Vec::new()));
+        assert_eq!(shared_with(std::slice::from_ref(&test)), (true, Vec::new(), shared));
+        let missing = [directory.path().join("none")];
+        let files = ComparedFiles { tolerated: &missing, ..ComparedFiles::default() };
+        assert!(EvaluationGuard::open(files, &[]).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Reads data set files, histories of repositories, and documented functions from source trees.
+//! Reads data set files, and documented functions from source trees.
 
 pub mod changes;
 pub mod dataset;
@@ -6,8 +6,9 @@ mod disguise;
 pub mod evaluation_data;
 pub mod evaluation_guard;
 pub mod formats;
-pub mod git;
 pub mod messages;
 pub mod pairs;
+pub mod repositories;
+mod summary;
 pub mod tokens;
 pub mod toml_file;

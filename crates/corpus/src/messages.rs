@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use quarry_text::{changes_direction, identifiers, parts, query_terms};
 use serde::Deserialize;
 
-use crate::git::Header;
+use quarry_history::Header;
 
 /// The text of the rules, which is part of the version of their results.
 pub const RULES_TEXT: &str = include_str!("messages.toml");
@@ -66,21 +66,18 @@ fn parse(text: &str) -> Result<RuleFile, toml::de::Error> {
     toml::from_str(text)
 }
 
-/// How the scope of a conventional commit, such as `parser` in `fix(parser): text`, is treated.
+/// Treatment of the scope of a conventional commit, such as `parser` in `fix(parser): text`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scopes {
     /// It is the first word of the query.
     Kept,
-    /// It is removed with the type.
     Removed,
 }
 
-/// Why a text is not a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
     /// The name of the rule, by which rejections are counted.
     pub filter: &'static str,
-    /// What in the text the rule matches.
     pub rule: String,
 }
 
@@ -89,8 +86,7 @@ impl Rejection {
         Self { filter, rule: rule.into() }
     }
 
-    /// Whether a commit with it cannot have fixed an issue either: a merge, or a commit that takes others back.
-    #[must_use]
+    /// Returns whether a commit with it cannot have fixed an issue either: a merge, or a commit that takes others back.
     pub fn is_of_other_commits(&self) -> bool {
         matches!(self.filter, "merge" | "revert" | FIRST_COMMIT)
     }
@@ -139,7 +135,6 @@ fn without_tag(title: &str) -> Option<&str> {
 }
 
 /// The first paragraph of a message on one line, without trailers.
-#[must_use]
 pub fn subject(message: &str) -> String {
     let lines = message.lines().map(str::trim).skip_while(|line| line.is_empty());
     let paragraph = lines.take_while(|line| !line.is_empty()).enumerate();
@@ -216,7 +211,7 @@ fn question(
     Ok(text)
 }
 
-/// Whether a word is a version number of three parts, with or without `v` before it.
+/// Returns whether a word is a version number of three parts, with or without `v` before it.
 fn is_version(word: &str) -> bool {
     let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
     let mut parts = bare.strip_prefix('v').unwrap_or(bare).split('.');
@@ -224,13 +219,13 @@ fn is_version(word: &str) -> bool {
     parts.clone().count() >= 3 && parts.all(is_number)
 }
 
-/// Whether no text for people contains a character: control characters, those that change the direction of the text,
-/// and the replacement for invalid bytes.
+/// Returns whether no text for people contains a character: control characters, those that change the direction of the
+/// text, and the replacement for invalid bytes.
 fn is_odd(c: char) -> bool {
     c.is_control() && !c.is_whitespace() || changes_direction(c) || c == '\u{fffd}'
 }
 
-/// Whether a text holds a phrase as whole words.
+/// Returns whether a text holds a phrase as whole words.
 fn holds(text: &str, phrase: &str) -> bool {
     let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     text.match_indices(phrase).any(|(at, _)| {
@@ -258,8 +253,8 @@ fn without_issues(subject: &str) -> Vec<&str> {
     kept
 }
 
-/// Whether a word is an issue: `#12`, its address, and `GH-12` or `ABC-12` at the beginning of the subject or in
-/// brackets; `UTF-8` is none.
+/// Returns whether a word is an issue: `#12`, its address, and `GH-12` or `ABC-12` at the beginning of the subject or
+/// in brackets; `UTF-8` is none.
 fn is_issue(position: usize, word: &str) -> bool {
     let bare = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '#');
     let is_number = |text: &str| text.chars().all(|c| c.is_ascii_digit());
@@ -288,13 +283,11 @@ fn is_closing(word: &str) -> bool {
 pub enum Reference {
     /// By its number in the same repository.
     Number(u64),
-    /// By its address.
     Address(String),
 }
 
 /// The issues that the commit closes according to its message, as in `Fixes #12`, `closes: GH-12` and `Resolves #1, #2 and
 /// https://host/owner/name/issues/3`. Those of other repositories (`owner/name#12`) are only meant by address.
-#[must_use]
 pub fn closed_issues(message: &str) -> Vec<Reference> {
     let (mut found, mut is_closed) = (Vec::new(), false);
     for word in message.split_whitespace() {
@@ -315,7 +308,6 @@ pub fn closed_issues(message: &str) -> Vec<Reference> {
 
 /// The issues that a commit fixes according to its message: those of [`closed_issues`], and those that its subject has in
 /// brackets, as in `Accept empty lines (#12)`. None if the commit, or what it merges, takes others back or applies them again.
-#[must_use]
 pub fn fixed_issues(message: &str) -> Vec<Reference> {
     let is_of_others = |paragraph: &str| {
         let first = identifiers(paragraph).next().unwrap_or_default().to_lowercase();
@@ -338,7 +330,6 @@ pub fn fixed_issues(message: &str) -> Vec<Reference> {
     found
 }
 
-/// A word as an issue.
 fn reference(word: &str) -> Option<Reference> {
     let bare = word
         .trim_matches(|c: char| matches!(c, '(' | ')' | '[' | ']' | '<' | '>' | ',' | '.' | ';' | ':' | '!'));
@@ -360,7 +351,7 @@ mod tests {
     use super::*;
 
     fn header(message: &str) -> Header {
-        Header { id: "0".into(), message: message.into(), author: "A B".into(), parents: 1 }
+        Header { id: "0".into(), message: message.into(), author: "A B".into(), parents: 1, seconds: 0 }
     }
 
     #[track_caller]

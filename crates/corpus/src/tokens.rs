@@ -5,7 +5,6 @@ use quarry_source::{data_flow, language_called, language_of_function};
 /// The tokens of a function joined by spaces, without comments and docstrings; its language is recognized if it is not
 /// known. `None` where the language has no rules for it, or nothing is recognized. A token of several lines is on one;
 /// CodeSearchNet keeps its line breaks.
-#[must_use]
 pub fn code_tokens(code: &str, language: Option<&str>) -> Option<String> {
     let language = language.and_then(language_called).or_else(|| language_of_function(code))?;
     data_flow(language, code).map(|flow| flow.tokens.join(" ")).filter(|tokens| !tokens.is_empty())

@@ -6,12 +6,10 @@ use quarry_text::in_plain_words;
 use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 
-/// What is wrong with a file, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// The 1-based line.
     pub line: usize,
-    /// What was found and what was expected, without the line itself, which may hold a secret.
+    /// The finding and the expectation, without the line itself, which may hold a secret.
     pub problem: String,
 }
 
@@ -43,7 +41,6 @@ pub enum At {
 }
 
 /// The 1-based line of an entry, or of its innermost ancestor that exists.
-#[must_use]
 pub fn line_of(text: &str, path: &[At]) -> usize {
     let Ok(document) = DeTable::parse(text) else { return 1 };
     let mut begin = 0;

@@ -6,10 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use quarry_corpus::dataset::convert::{ConvertOptions, Grades, HideNames, Target, benchmark, convert};
-use quarry_corpus::dataset::dedupe::{ComparedText, Equality, dedupe, overlap};
+use quarry_corpus::dataset::dedupe::{ComparedText, Equality, dedupe};
 use quarry_corpus::dataset::describe::Census;
 use quarry_corpus::dataset::python_random::PythonRandom;
-use quarry_corpus::dataset::split::{Part, split};
+use quarry_corpus::dataset::split::{Part, Together, split};
 use quarry_corpus::dataset::{check, distractors, sources};
 use quarry_corpus::formats::FORMATS;
 use tempfile::TempDir;
@@ -109,6 +109,8 @@ fn every_format_that_is_written_reads_back_the_same() {
             if name == "cosqa" {
                 // In this format, each pair is a separate query.
                 assert_eq!(written.qrels.values().map(|grades| grades.len()).sum::<usize>(), 3);
+                // All of its codes are Python.
+                written.documents.iter_mut().for_each(|document| document.language = None);
                 written.queries.clone_from(&expected.queries);
                 written.qrels.clone_from(&expected.qrels);
             }
@@ -154,6 +156,14 @@ fn files_that_belong_together_are_read_together() {
     );
     let gecs = files(&["web.json", "answers.txt"], "gecs", &plain).unwrap();
     assert!(gecs[0].1.contains("q [CODESPLIT] d\",\"target\":0"), "{gecs:?}");
+    // What could not be read again is not written, whatever its label.
+    for label in [0, 1] {
+        let pair = format!("{{\"query\":\"q\",\"code\":\"f() # [CODESPLIT] g()\",\"label\":{label}}}\n");
+        fs::write(directory.path().join("split.jsonl"), pair).unwrap();
+        fs::remove_file(directory.path().join("out-gecs")).unwrap_or_default();
+        let error = files(&["split.jsonl"], "gecs", &plain).unwrap_err();
+        assert!(error.contains("cannot be split again"), "{error}");
+    }
     // Each candidate of a query is a separate record.
     let renumbered = ConvertOptions { renumber: true, ..ConvertOptions::default() };
     let cosqa = files(&["web.json", "answers.txt"], "cosqa-retrieval", &renumbered).unwrap();
@@ -218,7 +228,7 @@ fn statistics_count_what_they_say() {
         directory(&[("a.json", QA), ("b.json", r#"[{"idx":"9","doc":"add  two","code":"x y","label":1}]"#)]);
     let census = |name: &str| {
         let tokens = |text: &str, each: &mut dyn FnMut(&str)| text.split_whitespace().for_each(each);
-        Census::of(&sources(&[directory.path().join(name)], "", "test").unwrap(), false, &tokens).unwrap()
+        Census::new(&sources(&[directory.path().join(name)], "", "test").unwrap(), false, &tokens).unwrap()
     };
     let (a, b) = (census("a.json"), census("b.json"));
     let description = a.describe();
@@ -255,7 +265,7 @@ fn splits_keep_queries_together_and_strata_even() {
     });
     let run = |out: &str, seed| {
         let out = directory.path().join(out);
-        let sizes = split(&sources, &parts, seed, &out).unwrap();
+        let sizes = split(&sources, &parts, (seed, Together::Equal), &out).unwrap();
         let texts = ["train", "dev", "test"]
             .map(|name| fs::read_to_string(out.join(name).with_extension("jsonl")).unwrap());
         (sizes, texts)
@@ -282,6 +292,47 @@ fn splits_keep_queries_together_and_strata_even() {
 }
 
 #[test]
+fn nearly_equal_queries_and_those_with_one_answer_stay_in_one_part() {
+    let code = |n: usize, name: &str| {
+        format!(
+            "def do_{n}({name}):\\n    return {name}.first_{n}() + {name}.second_{n}({n}) or other_{n}({name}) - {name}.third_{n}({n}, {name}) * fourth_{n}()"
+        )
+    };
+    let mut lines = String::new();
+    for n in 0..60 {
+        let row = |query: String, code: String| {
+            format!("{{\"query\":\"{query}\",\"code\":\"{code}\",\"label\":1}}\n")
+        };
+        // The same but for case, punctuation and order; and another query with the same answer, but for a name.
+        lines += &row(format!("how to sort list number{n} by length"), code(n, "a"));
+        lines += &row(format!("Sorting  lists by length: number{n}?"), code(n + 1000, "a"));
+        lines += &row(format!("put values{n} into their order"), code(n, "values"));
+    }
+    let directory = directory(&[("pairs.jsonl", &lines)]);
+    let sources = sources(&[directory.path().join("pairs.jsonl")], "", "test").unwrap();
+    let parts = [("train", 2.0), ("test", 1.0)];
+    let parts = parts.map(|(name, weight)| Part { name: name.into(), weight, positives_only: false });
+    let split_groups = |together, name: &str| {
+        let out = directory.path().join(name);
+        let sizes = split(&sources, &parts, (1, together), &out).unwrap();
+        let numbers = ["train", "test"].map(|part| -> std::collections::HashSet<String> {
+            let text = fs::read_to_string(out.join(part).with_extension("jsonl")).unwrap();
+            let number =
+                |line: &str| line.split("number").nth(1).or(line.split("values").nth(1)).unwrap().to_owned();
+            let digits = |text: String| text.chars().take_while(char::is_ascii_digit).collect();
+            text.lines().map(|line| digits(number(line))).collect()
+        });
+        (
+            sizes.iter().map(|size| size.queries).collect::<Vec<_>>(),
+            numbers[0].intersection(&numbers[1]).count(),
+        )
+    };
+    assert_eq!(split_groups(Together::Related, "related"), (vec![120, 60], 0));
+    let (sizes, n_shared) = split_groups(Together::Equal, "equal");
+    assert!(sizes == [120, 60] && n_shared > 20, "{sizes:?} {n_shared}");
+}
+
+#[test]
 fn parts_of_positives_have_no_query_without_one_and_nothing_that_does_not_match() {
     let mut lines = String::new();
     for query in 0..100 {
@@ -299,7 +350,7 @@ fn parts_of_positives_have_no_query_without_one_and_nothing_that_does_not_match(
     let parts = [("train", 8.0, false), ("dev", 1.0, true), ("test", 1.0, true)]
         .map(|(name, weight, positives_only)| Part { name: name.into(), weight, positives_only });
     let out = directory.path().join("out");
-    let sizes = split(&sources, &parts, 1, &out).unwrap();
+    let sizes = split(&sources, &parts, (1, Together::Equal), &out).unwrap();
     let found: Vec<_> = sizes.iter().map(|size| (size.queries, size.rows, size.left_out)).collect();
     // 50 queries with a positive are split 40, 5 and 5; the others all go to the first part.
     assert_eq!(found, [(90, 90 * 2 + 40, 0), (5, 5, 10), (5, 5, 10)]);
@@ -368,25 +419,6 @@ fn names_are_hidden_in_all_codes_whose_language_is_known() {
 }
 
 #[test]
-fn what_two_data_sets_share_is_counted_once() {
-    let row = |query: &str, code: &str| format!("{{\"query\":\"{query}\",\"code\":\"{code}\"}}\n");
-    let long: Vec<String> = (0..40).map(|i| format!("name{i}")).collect();
-    let (long, near) = (long.join(" "), long.join(" ").replace("name39", "other"));
-    let ours = [row("a", "x = 1"), row("b", "x  =  1"), row("c", "y = 2"), row("d", &long)].concat();
-    let theirs = [row("A", "x = 1"), row("c", "z"), row("e", &near)].concat();
-    let directory = directory(&[("a.jsonl", &ours), ("b.jsonl", &theirs)]);
-    let read = |name: &str| sources(&[directory.path().join(name)], "", "test").unwrap();
-    let count = |on| {
-        let found = overlap(&read("a.jsonl"), &read("b.jsonl"), (0.8, on), 9).unwrap();
-        assert_eq!(found.examples.len(), found.near);
-        (found.texts, found.same, found.near)
-    };
-    // Near-duplicates are compared ignoring case.
-    assert_eq!(count(ComparedText::Query), (4, 1, 2));
-    assert_eq!(count(ComparedText::Code), (3, 1, 2));
-}
-
-#[test]
 fn comments_do_not_hide_what_data_sets_share() {
     let row = |code: &str, language: Option<&str>| {
         serde_json::json!({"query": code, "code": code, "language": language}).to_string() + "\n"
@@ -403,8 +435,6 @@ fn comments_do_not_hide_what_data_sets_share() {
         directory(&[(files[0].0, &files[0].1), (files[1].0, &files[1].1), (files[2].0, &files[2].1)]);
     let read = |name: &str| sources(&[directory.path().join(name)], "", "test").unwrap();
     for other in ["b.jsonl", "c.jsonl"] {
-        let found = overlap(&read("a.jsonl"), &read(other), (0.9, ComparedText::Code), 1).unwrap();
-        assert_eq!((found.texts, found.same, found.near), (1, 1, 1), "{other}");
         let left =
             |same| dedupe(&read("a.jsonl"), &read(other), (same, ComparedText::Code), None, 1).unwrap().kept;
         assert_eq!((left(Equality::Near(0.9)), left(Equality::Normalized)), (0, 1), "{other}");
@@ -502,7 +532,10 @@ fn repeats_are_counted_by_content_and_not_by_id() {
     ]);
     let repeated = |name: &str| {
         let sources = sources(&[directory.path().join(name)], "", "test").unwrap();
-        Census::of(&sources, false, &|_: &str, _: &mut dyn FnMut(&str)| {}).unwrap().describe().repeated_pairs
+        Census::new(&sources, false, &|_: &str, _: &mut dyn FnMut(&str)| {})
+            .unwrap()
+            .describe()
+            .repeated_pairs
     };
     assert_eq!(repeated("pairs.jsonl"), 2);
     assert_eq!(repeated("beir"), 1);

@@ -1,78 +1,44 @@
-//! What can go wrong, and what to do about it.
+//! Errors, with what to do about them.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a file is missing.
 #[derive(Debug, thiserror::Error)]
 pub enum DownloadError {
-    /// The server did not give the file.
     #[error("{url}: {failure}")]
     Failed {
-        /// Where it was asked for.
         url: String,
-        /// What went wrong.
         #[source]
         failure: Failure,
     },
     /// Another file has the name.
     #[error("{}: another file has this name: {failure}; move it, or remove it", path.display())]
     Other {
-        /// The file that was to be written.
         path: PathBuf,
-        /// What tells it from the right one.
         #[source]
         failure: Failure,
     },
-    /// The file is being downloaded by another process.
     #[error("{}: it is already being downloaded; wait until that download ends", path.display())]
-    Busy {
-        /// The file that was to be written.
-        path: PathBuf,
-    },
-    /// A file that is there cannot be read.
+    Busy { path: PathBuf },
     #[error("{}: cannot be read; check its permissions", path.display())]
-    Read {
-        /// The file that was to be written.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
+    Read { path: PathBuf, source: io::Error },
     /// The file cannot be written. What is there is kept.
     #[error(
         "{}: cannot be written; check the directory, its permissions and the free space, and try again: it resumes where \
          it stopped",
         path.display()
     )]
-    Write {
-        /// The file that was to be written.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
 }
 
-/// A failure of a server or of its answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// There is no connection.
     #[error("cannot be reached: {problem}; check the network and the address")]
-    Unreachable {
-        /// What the client met.
-        problem: String,
-    },
-    /// It refuses.
+    Unreachable { problem: String },
     #[error("expected the file, found the status {status}; check the address, or try again later")]
-    Status {
-        /// HTTP status.
-        status: u16,
-    },
-    /// Its answer makes no sense.
+    Status { status: u16 },
     #[error("expected the file, found {problem}; try again")]
-    Answer {
-        /// What came.
-        problem: String,
-    },
+    Answer { problem: String },
     /// The connection ended early.
     #[error("the connection ended after {found} of {expected} bytes; try again: it resumes where it stopped")]
     Cut {
@@ -81,13 +47,8 @@ pub enum Failure {
         /// Bytes that are there.
         found: u64,
     },
-    /// The connection broke.
     #[error("the connection broke: {problem}; try again: it resumes where it stopped")]
-    Broken {
-        /// What the client met.
-        problem: String,
-    },
-    /// Next to nothing comes.
+    Broken { problem: String },
     #[error("only {bytes} bytes arrived in {seconds} s; try again: it resumes where it stopped")]
     Slow {
         /// Bytes that came.
@@ -103,7 +64,6 @@ pub enum Failure {
         /// Bytes that it has.
         found: u64,
     },
-    /// It is longer than the file can be.
     #[error("expected at most {max_size} bytes, found more; check the address")]
     TooLong {
         /// Maximum number of bytes.
@@ -120,7 +80,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Whether it makes sense to ask again.
+    /// Returns whether it makes sense to ask again.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Length { .. } | Self::TooLong { .. } | Self::Hash { .. } => {

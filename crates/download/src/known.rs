@@ -25,36 +25,24 @@ const SHOWN_CHARS: usize = 100;
 pub struct KnownFile<'a> {
     /// Its path below the directory: names joined by `/`.
     pub path: &'a str,
-    /// Its length in bytes.
     pub size: u64,
     /// The SHA-256 hash of its content, as 64 digits in lower case.
     pub sha256: &'a str,
 }
 
-/// Why files are not those that are known.
 #[derive(Debug, thiserror::Error)]
 pub enum KnownFileError {
-    /// A file is missing, or cannot be read.
     #[error("{}: cannot be read", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
-    /// A file has another content.
+    Read { path: PathBuf, source: io::Error },
     #[error("{path}: {failure}")]
     Other {
         /// Its path below the directory.
         path: String,
-        /// What tells it from the right one.
         #[source]
         failure: Failure,
     },
-    /// It is not an archive.
     #[error("expected a gzipped tar archive, found something else")]
     NotAnArchive,
-    /// The archive cannot be read to its end.
     #[error("the archive is damaged; download it again")]
     Damaged(#[source] io::Error),
     /// The archive has an entry that is not one of the files, or one of them twice.
@@ -65,24 +53,16 @@ pub enum KnownFileError {
         /// The path of the entry, shortened.
         path: String,
     },
-    /// The archive lacks a file.
     #[error("expected {path} in the archive, found its end")]
     Missing {
         /// Its path below the directory.
         path: String,
     },
-    /// A file cannot be written.
     #[error("{}: cannot be written; check the directory, its permissions and the free space", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
+    Write { path: PathBuf, source: io::Error },
 }
 
 /// Maximum number of bytes of an archive of `files`, packed or not.
-#[must_use]
 pub fn max_archive_size(files: &[KnownFile]) -> u64 {
     files.iter().map(|file| file.size).sum::<u64>() + MAX_OVERHEAD
 }

@@ -36,10 +36,9 @@ const LEAST_BYTES: u64 = 1000;
 /// A server that sends fewer bytes a second, for as long as a pause may be, is as good as gone.
 const LEAST_BYTES_PER_SECOND: u64 = 100;
 
-/// What is known of a file before.
+/// Facts about a file that are known before it is downloaded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Expected {
-    /// Its length in bytes.
     pub size: Option<u64>,
     /// The SHA-256 hash of its content, as 64 digits in lower case.
     pub sha256: Option<String>,
@@ -65,7 +64,6 @@ impl Default for DownloadOptions {
 /// A file that is there now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Downloaded {
-    /// Its length in bytes.
     pub size: u64,
     /// The SHA-256 hash of its content, as 64 digits in lower case.
     pub sha256: String,
@@ -177,7 +175,6 @@ fn agent(url: &Url, options: &DownloadOptions) -> Agent {
 
 /// Why an attempt did not bring the whole file.
 enum Problem {
-    /// Another attempt may.
     Failed(Failure),
     /// Nothing to do with the server.
     Fatal(DownloadError),
@@ -289,7 +286,7 @@ fn content_range(value: &str) -> Option<(u64, Option<u64>)> {
     Some((range.split_once('-')?.0.parse().ok()?, total.parse().ok()))
 }
 
-/// What names the version of the file for `If-Range`: a strong tag, or a date.
+/// The validator of a version of the file for `If-Range`: a strong tag, or a date.
 fn version<T>(response: &Response<T>) -> Option<String> {
     let field = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
     let tag = field(header::ETAG).filter(|tag| !tag.starts_with("W/"));

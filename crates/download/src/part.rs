@@ -15,7 +15,7 @@ use crate::DownloadError;
 /// `NAME.part` and `NAME.part.from`, locked.
 pub(crate) struct Part {
     path: PathBuf,
-    /// Where it comes from: the address, and on the second line the version.
+    /// Records the origin: the address, and on the second line the version.
     origin_path: PathBuf,
     origin: String,
     file: File,
@@ -66,7 +66,6 @@ impl Part {
         Ok(Some(part))
     }
 
-    /// Bytes that are there.
     pub(crate) fn len(&self) -> u64 {
         self.length
     }

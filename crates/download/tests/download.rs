@@ -63,7 +63,6 @@ fn head(stream: &mut TcpStream, status: &str, length: usize, more: &str) -> std:
     write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n{more}\r\n")
 }
 
-/// The start that is asked for.
 fn start(request: &str) -> Option<usize> {
     let range = request.lines().find_map(|line| line.strip_prefix("range: bytes="))?;
     Some(range.trim_end_matches('-').parse().unwrap())
@@ -100,7 +99,6 @@ impl Destination {
         self.directory.path().join("file.bin")
     }
 
-    /// The names that are there.
     fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(self.directory.path())
             .unwrap()

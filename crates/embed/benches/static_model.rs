@@ -1,5 +1,5 @@
-//! How many functions a second does the built-in static model embed, on all cores? 20,000 functions of 20 to 180 words
-//! drawn (seed 42) from the words of this crate's own source, so that some are in the vocabulary and some are not, and
+//! Functions per second that the built-in static model embeds on all cores: 20,000 functions of 20 to 180 words drawn
+//! (seed 42) from the words of this crate's own source, so that some are in the vocabulary and some are not, and
 //! frequent ones are frequent; and one query of six words. The bar is 50,000 functions a second on two cores.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]

@@ -32,7 +32,7 @@ const CHECKSUM_LENGTH: usize = 8;
 /// Suffix of the names of vector files.
 const ENDING: &str = ".vectors";
 
-/// How often opening a file is retried because it was removed meanwhile.
+/// Number of tries to open a file that is removed meanwhile.
 const MAX_LOCKS: usize = 10;
 
 /// An embedder that caches the vectors of another one in a directory.
@@ -186,7 +186,7 @@ impl Store {
         Err(io::Error::other("it was removed each time it was opened"))
     }
 
-    /// Whether the open file is still the one at its path.
+    /// Returns whether the open file is still the one at its path.
     fn is_current(&self) -> bool {
         File::open(&self.path).and_then(|there| is_same_file(&self.file, &there)).unwrap_or(false)
     }

@@ -15,7 +15,7 @@ use std::path::Path;
 pub use cache::CachedEmbedder;
 pub use cache::cached::CachedVectors;
 pub use many::{Side, embed_many};
-pub use reranker::{WithCrossEncoder, WithReranker, rerankers};
+pub use reranker::{WithCrossEncoder, WithReranker, WithStoredReranker};
 pub use static_model::StaticModel;
 pub use token_match::QueryTokens;
 
@@ -36,7 +36,6 @@ impl Vectors {
         self.values.len().checked_div(self.dimension).unwrap_or(0)
     }
 
-    /// The rows.
     pub fn rows(&self) -> impl Iterator<Item = &[f32]> {
         self.values.chunks_exact(self.dimension.max(1))
     }
@@ -82,14 +81,50 @@ pub trait Embedder: Send + Sync {
     /// # Errors
     /// When the model cannot run on its input.
     fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError>;
-    /// A slower model that re-ranks the first results of a search ([`WithReranker`]).
+    /// This model, if it gives texts several vectors: only these can be used then.
+    fn token_embedder(&self) -> Option<&dyn TokenEmbedder> {
+        None
+    }
+    /// A slower model that re-ranks the first results of a search ([`WithReranker`], [`WithStoredReranker`]). The first call
+    /// may load it.
     fn reranker(&self) -> Option<&dyn Embedder> {
         None
+    }
+    /// Returns whether the re-ranker reads no result during a search, but uses the vectors that an index has of it.
+    fn reranks_stored_only(&self) -> bool {
+        false
+    }
+    /// The largest number of units of an index of which the re-ranker's vectors are computed ahead, unasked.
+    fn max_precomputed(&self) -> usize {
+        usize::MAX
     }
     /// A model that re-ranks the first results after all re-rankers ([`WithCrossEncoder`]).
     fn cross_encoder(&self) -> Option<&dyn PairModel> {
         None
     }
+}
+
+/// Gives a text a vector for each of its tokens. A document is the closer to a query, the larger their [`max_sim`] is.
+pub trait TokenEmbedder: Send + Sync {
+    /// The vectors of a query, of length 1.
+    ///
+    /// # Errors
+    /// When the model cannot run on its input.
+    fn query_tokens(&self, text: &str) -> Result<Vectors, EmbedError>;
+    /// The vectors of documents, in order, of length 1.
+    ///
+    /// # Errors
+    /// When the model cannot run on its input.
+    fn document_tokens(&self, texts: &[&str]) -> Result<Vec<Vectors>, EmbedError>;
+}
+
+/// The sum, over the vectors of a query, of the maximum dot product with a vector of the document (Khattab & Zaharia,
+/// *ColBERT*, SIGIR 2020, §3.3); 0 of a document without vectors.
+#[must_use]
+pub fn max_sim(query: &Vectors, document: &Vectors) -> f32 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
+    let best = |query: &[f32]| document.rows().map(|row| dot(query, row)).reduce(f32::max);
+    query.rows().filter_map(best).sum()
 }
 
 /// Reads a query and a document together, as cross-encoders do.

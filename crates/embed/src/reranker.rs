@@ -1,14 +1,8 @@
-//! A fast model with slower ones for the first results.
+//! A fast model with slower ones that re-rank the first results.
 
-use std::iter;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::{EmbedError, Embedder, PairModel, Vectors};
-
-/// The re-ranker of a model, the re-ranker of that one, and so on.
-pub fn rerankers(model: &dyn Embedder) -> impl Iterator<Item = &dyn Embedder> {
-    iter::successors(model.reranker(), |reranker| reranker.reranker())
-}
 
 /// An embedder that behaves like the first of two, with the second as its re-ranker.
 pub struct WithReranker {
@@ -40,7 +34,60 @@ impl Embedder for WithReranker {
     }
 }
 
-/// An embedder that behaves like another one, including its re-rankers, with a cross-encoder.
+type Load = Box<dyn FnOnce() -> Option<Arc<dyn Embedder>> + Send>;
+
+/// An embedder that behaves like another one, with a re-ranker for results whose vectors are stored. It is loaded when it is
+/// first needed.
+pub struct WithStoredReranker {
+    first: Arc<dyn Embedder>,
+    max_precomputed: usize,
+    reranker: LazyLock<Option<Arc<dyn Embedder>>, Load>,
+}
+
+impl WithStoredReranker {
+    /// `first` finds results; `load` loads what re-ranks them, if that can be done. Vectors are computed ahead for indexes of
+    /// up to `max_precomputed` units.
+    #[must_use]
+    pub fn new(
+        first: Arc<dyn Embedder>,
+        max_precomputed: usize,
+        load: impl FnOnce() -> Option<Arc<dyn Embedder>> + Send + 'static,
+    ) -> Self {
+        Self { first, max_precomputed, reranker: LazyLock::new(Box::new(load)) }
+    }
+}
+
+impl Embedder for WithStoredReranker {
+    fn id(&self) -> &str {
+        self.first.id()
+    }
+
+    fn dimension(&self) -> usize {
+        self.first.dimension()
+    }
+
+    fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+        self.first.embed_queries(texts)
+    }
+
+    fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+        self.first.embed_documents(texts)
+    }
+
+    fn reranker(&self) -> Option<&dyn Embedder> {
+        self.reranker.as_deref()
+    }
+
+    fn reranks_stored_only(&self) -> bool {
+        true
+    }
+
+    fn max_precomputed(&self) -> usize {
+        self.max_precomputed
+    }
+}
+
+/// An embedder that behaves like another one, including its re-ranker, with a cross-encoder.
 pub struct WithCrossEncoder {
     /// Finds results, and re-ranks them if it has a re-ranker.
     pub embedder: Arc<dyn Embedder>,
@@ -67,6 +114,14 @@ impl Embedder for WithCrossEncoder {
 
     fn reranker(&self) -> Option<&dyn Embedder> {
         self.embedder.reranker()
+    }
+
+    fn reranks_stored_only(&self) -> bool {
+        self.embedder.reranks_stored_only()
+    }
+
+    fn max_precomputed(&self) -> usize {
+        self.embedder.max_precomputed()
     }
 
     fn cross_encoder(&self) -> Option<&dyn PairModel> {

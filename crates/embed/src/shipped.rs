@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::{EmbedError, Embedder, StaticModel, WithReranker};
+use crate::{EmbedError, Embedder, StaticModel};
 
 /// Name of the file that holds a static model in the directory that `quarry train static` writes.
 pub const STATIC_MODEL_FILE: &str = "model.bin";
@@ -11,7 +11,10 @@ pub const STATIC_MODEL_FILE: &str = "model.bin";
 /// Directory of the vectors of [`CachedEmbedder`](crate::CachedEmbedder), in the user's cache directory.
 pub const VECTORS: &str = "embeddings";
 
-/// The files of the models of the tiers: path, length in bytes, SHA-256. A test compares it with them, and writes it with
+/// Name of the transformer that re-ranks results, of the quality that uses it, and of its directory.
+pub const RERANKER: &str = "best";
+
+/// The files of that model: path, length in bytes, SHA-256. A test compares it with them, and writes it with
 /// `UPDATE_EXPECT=1`.
 const FILES: &str = include_str!("../models/files.tsv");
 
@@ -26,91 +29,33 @@ pub struct ShippedFile {
     pub sha256: &'static str,
 }
 
-/// The quality tiers in which models re-rank results.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tier {
-    /// A small transformer reads the first results.
-    Balanced,
-    /// In addition, a larger one reads the first of these.
-    Best,
+/// Returns whether a model is named by the quality that uses it: `best`, or `balanced`, an alias.
+#[must_use]
+pub fn is_reranker(name: &Path) -> bool {
+    name == Path::new(RERANKER) || name == Path::new("balanced")
 }
 
-impl Tier {
-    /// Name of the tier, and of the directory of its transformer.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Balanced => "balanced",
-            Self::Best => "best",
-        }
-    }
-
-    /// The tier of this name.
-    #[must_use]
-    pub fn named(name: &Path) -> Option<Self> {
-        [Self::Balanced, Self::Best].into_iter().find(|tier| name == Path::new(tier.name()))
-    }
-
-    /// The files of the transformer, of which searches need all but the documentation.
-    pub fn files(self) -> impl Iterator<Item = ShippedFile> {
-        FILES.lines().filter_map(move |line| {
-            let mut fields = line.split('\t');
-            let path = fields.next()?.strip_prefix(self.name())?.strip_prefix('/')?;
-            Some(ShippedFile { path, size: fields.next()?.parse().ok()?, sha256: fields.next()? })
-        })
-    }
-
-    /// The re-ranker of a tier; `load` is called with the directory of each model.
-    ///
-    /// # Errors
-    /// When a model is not installed, or cannot be loaded.
-    pub fn reranker(
-        self,
-        directories: &[PathBuf],
-        load: impl Fn(&Path) -> Result<Arc<dyn Embedder>, EmbedError> + Sync,
-    ) -> Result<Arc<dyn Embedder>, EmbedError> {
-        let tiers = match self {
-            Self::Balanced => &[Self::Balanced][..],
-            Self::Best => &[Self::Balanced, Self::Best],
-        };
-        let found = self.installed(tiers, &with_pulled(directories))?;
-        match &found[..] {
-            [first, second] => {
-                let (first, reranker) = rayon::join(|| load(first), || load(second));
-                Ok(Arc::new(WithReranker { first: first?, reranker: reranker? }))
-            }
-            _ => load(&found[0]),
-        }
-    }
-
-    /// The directory of the transformer: in one of `directories`, or among the pulled models.
-    ///
-    /// # Errors
-    /// When it is not installed; the message names the command that installs it.
-    pub fn directory(self, directories: &[PathBuf]) -> Result<PathBuf, EmbedError> {
-        Ok(self.installed(&[self], &with_pulled(directories))?.remove(0))
-    }
-
-    /// The directories of the transformers that this tier needs.
-    fn installed(self, needed: &[Self], directories: &[PathBuf]) -> Result<Vec<PathBuf>, EmbedError> {
-        let (mut found, mut missing) = (Vec::new(), String::new());
-        for tier in needed {
-            let mut places = directories.iter().map(|directory| directory.join(tier.name()));
-            match places.find(|place| place.join("config.json").is_file()) {
-                Some(place) => found.push(place),
-                None => missing = format!("{missing} {}", tier.name()),
-            }
-        }
-        if missing.is_empty() {
-            return Ok(found);
-        }
-        let problem = format!("this quality is not installed; install it with `quarry model pull{missing}`");
-        Err(EmbedError::model(Path::new(self.name()), problem))
-    }
+/// The files of the re-ranker, of which searches need all but the documentation.
+pub fn reranker_files() -> impl Iterator<Item = ShippedFile> {
+    FILES.lines().filter_map(|line| {
+        let mut fields = line.split('\t');
+        let path = fields.next()?.strip_prefix(RERANKER)?.strip_prefix('/')?;
+        Some(ShippedFile { path, size: fields.next()?.parse().ok()?, sha256: fields.next()? })
+    })
 }
 
-fn with_pulled(directories: &[PathBuf]) -> Vec<PathBuf> {
-    directories.iter().cloned().chain(pulled_models()).collect()
+/// The directory of the re-ranker: in one of `directories`, or among the pulled models.
+///
+/// # Errors
+/// When it is not installed; the message names the command that installs it.
+pub fn reranker(directories: &[PathBuf]) -> Result<PathBuf, EmbedError> {
+    let places = directories.iter().cloned().chain(pulled_models()).map(|models| models.join(RERANKER));
+    let found = places.into_iter().find(|place| place.join("config.json").is_file());
+    found.ok_or_else(|| {
+        let problem =
+            format!("this quality is not installed; install it with `quarry model pull {RERANKER}`");
+        EmbedError::model(Path::new(RERANKER), problem)
+    })
 }
 
 /// The directory of pulled models, in the user's cache directory; none if the user has none.
@@ -154,7 +99,7 @@ mod tests {
     fn the_files_of_models_are_those_that_are_there() {
         let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("models");
         let mut paths = Vec::new();
-        let mut directories = vec![models.join("balanced"), models.join("best")];
+        let mut directories = vec![models.join(RERANKER)];
         while let Some(directory) = directories.pop() {
             for entry in fs::read_dir(directory).unwrap() {
                 let path = entry.unwrap().path();
@@ -169,25 +114,20 @@ mod tests {
             table += &format!("{path}\t{size}\t{sha256}\n");
         }
         expect_file![models.join("files.tsv")].assert_eq(&table);
-        assert_eq!(Tier::Balanced.files().chain(Tier::Best.files()).count(), paths.len());
-        let weights = Tier::Best.files().find(|file| file.path == "model.safetensors").unwrap();
-        assert_eq!((weights.size, weights.sha256.len()), (62_039_824, 64));
+        assert_eq!(reranker_files().count(), paths.len());
+        let weights = reranker_files().find(|file| file.path == "model.safetensors").unwrap();
+        assert_eq!((weights.size, weights.sha256.len()), (23_034_760, 64));
     }
 
     #[test]
-    fn a_missing_quality_names_the_command_that_installs_what_it_needs() {
+    fn a_missing_quality_names_the_command_that_installs_it() {
         let directory = tempfile::tempdir().unwrap();
         let directories = [directory.path().to_owned()];
-        let message = || {
-            let needed = [Tier::Balanced, Tier::Best];
-            Tier::Best.installed(&needed, &directories).unwrap_err().to_string()
-        };
-        let expected =
-            "best: this quality is not installed; install it with `quarry model pull balanced best`";
-        assert_eq!(message(), expected);
-        fs::create_dir(directory.path().join("balanced")).unwrap();
-        fs::write(directory.path().join("balanced/config.json"), "").unwrap();
-        assert!(message().ends_with("`quarry model pull best`"), "{}", message());
-        assert_eq!(Tier::Balanced.directory(&directories).unwrap(), directory.path().join("balanced"));
+        let message = reranker(&directories).unwrap_err().to_string();
+        let expected = "best: this quality is not installed; install it with `quarry model pull best`";
+        assert_eq!(message, expected);
+        fs::create_dir(directory.path().join("best")).unwrap();
+        fs::write(directory.path().join("best/config.json"), "").unwrap();
+        assert_eq!(reranker(&directories).unwrap(), directory.path().join("best"));
     }
 }

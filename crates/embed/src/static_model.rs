@@ -21,7 +21,6 @@ pub const MAGIC: [u8; 8] = *b"QUARRYS1";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Header {
-    /// [`MAGIC`].
     pub magic: [u8; 8],
     /// Hash (xxh3, 64 bits, low half first) of all bytes after the header: the model's identity.
     pub checksum: [u32; 2],

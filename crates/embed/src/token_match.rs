@@ -1,5 +1,5 @@
-//! How well the words of a text cover those of a query, by meaning: late interaction over the token vectors of a
-//! static model.
+//! Coverage of a query's words by those of a text, by meaning: late interaction over the token vectors of a static
+//! model.
 //!
 //! Each token of a query is compared with all tokens of a text and keeps the best cosine (Khattab & Zaharia, *ColBERT*,
 //! SIGIR 2020, §3.3). One vector per text blurs what its words say; this finds "terminate" where "kill" is asked for, and
@@ -42,7 +42,6 @@ impl StaticModel {
         ids
     }
 
-    /// The tokens of a query.
     #[must_use]
     pub fn query_tokens(&self, query: &str) -> QueryTokens<'_> {
         let parts = self.parts();

@@ -7,7 +7,6 @@ pub enum EvalError {
     /// Values for which a metric is undefined.
     #[error(transparent)]
     Metrics(#[from] quarry_metrics::MetricsError),
-    /// An unknown method.
     #[error("{found:?} is neither a method nor the path of a model; {}", known_methods(found))]
     UnknownMethod {
         /// The unknown name.
@@ -18,7 +17,6 @@ pub enum EvalError {
         "{method}: expected numbers as scores, found NaN for the query {query:?}; its model or file is damaged"
     )]
     NotANumber {
-        /// The method.
         method: String,
         /// Id of the query.
         query: String,
@@ -78,7 +76,7 @@ pub enum EvalError {
     NoClone {
         /// Owner and name of the repository.
         name: String,
-        /// Where it was looked for.
+        /// Searched directories.
         directories: String,
     },
     /// A repository with no query that has an answer.
@@ -89,9 +87,9 @@ pub enum EvalError {
     },
     /// A method that ranks documents and cannot search repositories.
     #[error(
-        "expected a method that searches repositories: bm25, static, fast or hybrid, balanced, best, the path of a model, or rerank(A, DIR, \
+        "expected a method that searches repositories: bm25, static, fast or hybrid, best, the path of a model, or rerank(A, DIR, \
          depth = {}) for one of these with a model and the directory of a cross-encoder, found {found}",
-        quarry_index::rerank::SECOND_DEPTH
+        quarry_index::rerank::CROSS_ENCODER_DEPTH
     )]
     NoRepositoryMethod {
         /// The method.
@@ -107,7 +105,6 @@ pub enum EvalError {
     Precomputed {
         /// The file.
         path: std::path::PathBuf,
-        /// What was expected, what was found, what to do.
         problem: String,
     },
     /// A directory for an index cannot be created.
@@ -119,7 +116,6 @@ pub enum EvalError {
     /// A missing input of a protocol.
     #[error("{protocol} needs --{role} ({formats}): {about}")]
     MissingRole {
-        /// The protocol.
         protocol: &'static str,
         /// Name of the input.
         role: &'static str,
@@ -131,7 +127,6 @@ pub enum EvalError {
     /// All of several optional inputs are missing, and the protocol needs one of them.
     #[error("{protocol} needs at least one of {roles}, found none")]
     MissingAnyRole {
-        /// The protocol.
         protocol: &'static str,
         /// Inputs of the protocol.
         roles: String,
@@ -139,7 +134,6 @@ pub enum EvalError {
     /// An input that a protocol does not have.
     #[error("{protocol}: expected {roles}, found --{found}; remove it")]
     UnknownRole {
-        /// The protocol.
         protocol: &'static str,
         /// Name of the unknown input.
         found: String,
@@ -149,7 +143,6 @@ pub enum EvalError {
     /// An option that a protocol does not take.
     #[error("{protocol} does not take the option {found}: expected one of {options}; remove it")]
     UnknownOption {
-        /// The protocol.
         protocol: &'static str,
         /// Name of the option.
         found: &'static str,
@@ -161,7 +154,6 @@ pub enum EvalError {
     Plan {
         /// The plan.
         path: std::path::PathBuf,
-        /// What was expected, what was found, what to do.
         problem: String,
     },
     /// A plan with a wrong entry.
@@ -196,7 +188,7 @@ pub enum EvalError {
     },
     /// A clone cannot be read.
     #[error(transparent)]
-    Git(#[from] quarry_corpus::git::GitError),
+    Git(#[from] quarry_history::GitError),
     /// A tree cannot be listed.
     #[error(transparent)]
     Walk(#[from] quarry_walk::WalkError),
@@ -222,7 +214,7 @@ pub enum EvalError {
 /// The method that may be meant by a name, else all.
 fn known_methods(found: &str) -> String {
     const ALONE: [&str; 9] =
-        ["bow", "bm25", "bm25-lucene", "overlap", "static", "hybrid", "fast", "balanced", "best"];
+        ["bow", "bm25", "bm25-lucene", "overlap", "static", "hybrid", "fast", "best", "balanced"];
     did_you_mean(found, ALONE).unwrap_or_else(|| {
         format!(
             "expected {}, the path of a model, api:MODEL, chat:MODEL, vectors:DIR, run:FILE, or mean, max-abs, rrf, zscore or \

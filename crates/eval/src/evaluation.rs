@@ -308,7 +308,7 @@ pub fn most_moved(before: &[f64], after: &[f64], n: usize) -> Vec<usize> {
     [largest(1.0), largest(-1.0)].concat()
 }
 
-/// How an evaluation differs from another.
+/// Difference between two evaluations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// Number of queries that both contain.

@@ -2,7 +2,7 @@
 //!
 //! [`quarry_metrics`] computes the numbers; this crate supplies what they are computed from: [`evaluation`] scores
 //! runs and methods over a benchmark, [`method`] contains the methods, [`repo_search`] the protocol over whole
-//! repositories, [`localize`] that from issues to functions, [`reading`] the tokens that an agent reads until the answer, [`self_benchmark`] a repository as a benchmark of itself and [`plan`] a page of results from one
+//! repositories, [`localize`] that from issues to functions, [`related`] that from a function to what changes with it, [`reading`] the tokens that an agent reads until the answer, [`self_benchmark`] a repository as a benchmark of itself and [`plan`] a page of results from one
 //! file.
 
 mod error;
@@ -13,6 +13,7 @@ pub mod negatives;
 pub mod plan;
 pub mod protocol;
 pub mod reading;
+pub mod related;
 pub mod repo_search;
 pub mod report;
 pub mod result_file;

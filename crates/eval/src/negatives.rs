@@ -18,7 +18,6 @@ const CHUNK: usize = 1024;
 /// A pair of a query and a code that answers it, or a code alone, with an empty query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair<'a> {
-    /// What is asked.
     pub query: &'a str,
     /// A function or snippet.
     pub code: &'a str,
@@ -26,7 +25,7 @@ pub struct Pair<'a> {
     pub group: &'a str,
 }
 
-/// Which candidates become negatives.
+/// Choice of the candidates that become negatives.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
     /// Maximum number for each query.

@@ -29,7 +29,6 @@ const COIR_GROUPS: [(&str, &str, &str); 4] = [
 pub enum ResultFormat {
     /// CoIR.
     Coir,
-    /// MTEB.
     Mteb,
 }
 

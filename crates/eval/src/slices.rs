@@ -35,7 +35,6 @@ impl Property {
     /// All properties.
     pub const ALL: [Self; 5] = [Self::Kind, Self::Words, Self::Positives, Self::Grade, Self::Language];
 
-    /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -28,7 +28,7 @@ impl From<quarry_index::Hit> for CodeSpan {
 }
 
 impl CodeSpan {
-    /// Whether the span is in the file of a target and, if the target has lines, overlaps them.
+    /// Returns whether the span is in the file of a target and, if the target has lines, overlaps them.
     #[must_use]
     pub fn answers(&self, target: &Target) -> bool {
         self.path == target.path

@@ -1,4 +1,4 @@
-//! Which numbers in the papers follow from other numbers in them, and which do not.
+//! Numbers of the papers that follow from other numbers in them, and those that do not.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 use quarry_eval::protocol::{generalization, reliability};
@@ -51,7 +51,7 @@ fn published() -> Published {
     toml::from_str(include_str!("published.toml")).unwrap()
 }
 
-/// Whether a computed number agrees with the printed one, given that its inputs were rounded too.
+/// Returns whether a computed number agrees with the printed one, given that its inputs were rounded too.
 fn agrees(computed: f64, printed: f64) -> bool {
     (computed - printed).abs() < 1.1e-4
 }

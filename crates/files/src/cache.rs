@@ -1,5 +1,4 @@
-//! What all caches have in common: entries, when they were last used, and which of them
-//! to remove.
+//! Shared parts of caches: entries, their last use, and the choice of those to remove.
 
 use std::fs::File;
 use std::io;
@@ -12,12 +11,10 @@ const USE_IS_NOTED_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Age from which a temporary file counts as left by a killed process.
 const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// An entry of a cache.
 #[derive(Debug, Clone)]
 pub struct CacheEntry {
     /// Owner of the entry, such as the path of a tree or the name of a model.
     pub what: String,
-    /// Where it is.
     pub path: PathBuf,
     /// Bytes on disk.
     pub bytes: u64,
@@ -44,7 +41,7 @@ pub enum EntryState {
     InTree,
 }
 
-/// Which entries of a cache to remove. Each variant includes those before it.
+/// Entries of a cache to remove. Each variant includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Selection {
     /// Entries that are certainly unusable.
@@ -56,7 +53,7 @@ pub enum Selection {
 }
 
 impl Selection {
-    /// Whether to remove an entry.
+    /// Returns whether to remove an entry.
     #[must_use]
     pub fn includes(self, state: EntryState, used: SystemTime) -> bool {
         match self {
@@ -74,7 +71,6 @@ pub struct Pruned {
     pub what: String,
     /// Path of the entry, which may be gone.
     pub path: PathBuf,
-    /// The outcome.
     pub outcome: PruneOutcome,
 }
 
@@ -113,7 +109,7 @@ pub fn mark_used(file: &File) {
     }
 }
 
-/// Whether a temporary file, last modified at this time, was left by a process that was killed.
+/// Returns whether a temporary file, last modified at this time, was left by a process that was killed.
 #[must_use]
 pub fn is_abandoned(modified: SystemTime) -> bool {
     SystemTime::now().duration_since(modified).is_ok_and(|age| age > ABANDONED_AFTER)

@@ -41,7 +41,6 @@ pub(crate) trait Handle: Sized {
     }
     /// Opens the regular file of a name.
     fn file(&self, name: &OsStr, access: Access) -> io::Result<File>;
-    /// The entry of a name.
     fn entry(&self, name: &OsStr) -> io::Result<Entry>;
     /// All names except `.` and `..`.
     fn names(&self) -> io::Result<Vec<OsString>>;
@@ -53,7 +52,7 @@ pub(crate) trait Handle: Sized {
     fn make_private(&self);
 }
 
-/// How a file is opened.
+/// Mode in which a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
@@ -63,7 +62,7 @@ pub(crate) enum Access {
     Append,
 }
 
-/// Who may read a created file or directory.
+/// Users who may read a created file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readers {
     /// Only this user.
@@ -81,12 +80,10 @@ pub struct Entry {
     pub bytes: u64,
 }
 
-/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
     /// A regular file.
     File,
-    /// A directory.
     Directory,
     /// A symbolic link, or its equivalent on other systems.
     Link,

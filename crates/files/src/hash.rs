@@ -4,7 +4,6 @@ use std::io::{self, Read};
 
 use sha2::{Digest, Sha256};
 
-/// Bytes in hexadecimal.
 #[must_use]
 pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

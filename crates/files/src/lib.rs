@@ -13,6 +13,7 @@ mod decoding;
 mod directory;
 mod hash;
 mod member;
+mod outputs;
 mod portable;
 #[cfg(unix)]
 mod unix;
@@ -30,6 +31,7 @@ pub use decoding::without_panic;
 pub use directory::{Directory, Entry, EntryKind, Readers};
 pub use hash::{digest, hash_of, hexadecimal, sha256, sha256_of};
 pub use member::member;
+pub use outputs::{OUTPUTS, Outputs, output};
 pub use user::{
     cache_directory, create_private, create_private_directory, open_private, read_private, state_directory,
 };
@@ -67,7 +69,7 @@ pub fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Whether two open files are the same: the file of a name may have been replaced.
+/// Returns whether two open files are the same: the file of a name may have been replaced.
 ///
 /// # Errors
 /// When the metadata of one cannot be read.
@@ -75,7 +77,7 @@ pub fn is_same_file(one: &File, other: &File) -> io::Result<bool> {
     Ok(Handle::from_file(one.try_clone()?)? == Handle::from_file(other.try_clone()?)?)
 }
 
-/// What tells the file at a path from every other that exists at the same time, and how many names it has. The file is not
+/// Identity of the file at a path among all that exist at the same time, and its number of names. The file is not
 /// opened: closing it would release the locks that this process holds on it. On systems without inodes, all files seem
 /// the same.
 ///
@@ -102,7 +104,7 @@ pub struct FileIdentity(u64, u64);
 /// Reads a regular file at a path that the user named.
 ///
 /// # Errors
-/// Those of [`open_regular`] and [`read_whole`].
+/// As [`open_regular`] and [`read_whole`].
 pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     read_whole(open_regular(path)?, limit)
 }
@@ -110,7 +112,7 @@ pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 /// The text of a regular file at a path that the user named.
 ///
 /// # Errors
-/// Those of [`read_regular`], and when it is not UTF-8.
+/// As [`read_regular`], and when it is not UTF-8.
 pub fn read_regular_text(path: &Path, limit: u64) -> io::Result<String> {
     text(read_regular(path, limit)?)
 }

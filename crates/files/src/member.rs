@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-/// Where a file is that a plan in `directory` names. What the plan says can be read in it, absolute paths and `..`
+/// Path of a file that a plan in `directory` names. The plan's text shows where it leads, absolute paths and `..`
 /// included; a link in its directory, which may have come with it from somebody else, cannot lead elsewhere.
 ///
 /// # Errors

@@ -16,7 +16,7 @@ pub fn state_directory() -> Option<PathBuf> {
     Some(dirs::state_dir().or_else(dirs::data_local_dir)?.join("quarry"))
 }
 
-/// How often a directory is made that another process removes at the same moment.
+/// Number of tries to create a directory that another process removes at the same moment.
 const CREATE_TRIES: usize = 10;
 
 /// Creates a directory and its missing parents, readable only by this user. An existing one is left unchanged.
@@ -64,7 +64,7 @@ pub fn create_private(path: &Path) -> io::Result<()> {
 /// Reads a file that only this user can have written and can read, such as a key.
 ///
 /// # Errors
-/// Those of [`read_regular`](crate::read_regular), and when the file belongs to another user, or others may read or write
+/// As [`read_regular`](crate::read_regular), and when the file belongs to another user, or others may read or write
 /// it.
 pub fn read_private(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = crate::open_regular(path)?;

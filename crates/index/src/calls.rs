@@ -6,13 +6,18 @@
 //! several definitions remain, all of them are listed.
 
 mod file;
+mod links;
+mod manifest;
 mod module;
+mod modules;
+mod receiver;
 mod resolve;
 mod stored;
 #[cfg(test)]
 mod tests;
 mod words;
 
+pub use links::{CallLink, FileLinks, ImportLink, LinkedFile, LinkedUnit, Links};
 pub(crate) use stored::stored;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -25,10 +30,11 @@ use rayon::prelude::*;
 
 use self::file::Asked;
 use self::module::Packages;
+use self::modules::Modules;
 use self::resolve::{Candidate, Candidates};
 use self::stored::StoredReferences;
 use crate::ranking::rules::{is_definition, last_part};
-use crate::{Error, Filter, Hit, Index};
+use crate::{Error, Filter, Hit, Index, IndexedFile};
 
 /// A call in a file.
 #[derive(Debug, Clone)]
@@ -69,13 +75,22 @@ pub struct Callee {
     pub is_certain: bool,
 }
 
+impl Calls<CallSite> {
+    /// Number of calls that only the name matches.
+    #[must_use]
+    pub fn n_by_name(&self) -> usize {
+        self.found.iter().filter(|site| !site.is_certain).count()
+    }
+}
+
 /// The result of a search for calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Calls<T> {
-    /// The calls found.
     pub found: Vec<T>,
     /// Files with possible further calls, because a limit prevented reading them completely.
     pub unfinished: Vec<UnfinishedFile>,
+    /// Of callers: number of calls of the same name that scopes or imports give another target.
+    pub n_elsewhere: usize,
 }
 
 /// A file whose calls are not all known.
@@ -187,7 +202,7 @@ impl Index {
     /// # Errors
     /// When the index cannot be read. Files that cannot be read are skipped.
     pub fn callers(&self, name: &str, targets: &[Hit], filter: &Filter) -> Result<Calls<CallSite>, Error> {
-        self.reading(|| self.find_callers(name, targets, filter))
+        self.read(|| self.find_callers(name, targets, filter))
     }
 
     fn find_callers(&self, name: &str, targets: &[Hit], filter: &Filter) -> Result<Calls<CallSite>, Error> {
@@ -200,6 +215,7 @@ impl Index {
             rows.extend(units.map(|unit| self.table.units[unit].file as usize));
         }
         let definitions = self.definitions_named(&wanted.names)?;
+        let modules = Modules::of(self);
         // Languages of other families do not call the definitions. Markup and notebooks may contain any language.
         let families: HashSet<&str> =
             targets.iter().filter_map(|hit| language_named(&hit.language)).map(Language::family).collect();
@@ -212,11 +228,13 @@ impl Index {
         let rows: Vec<usize> = rows.into_iter().filter(may_call).collect();
         let of_file = |row: usize| {
             let asked = Asked::Names(&wanted.names);
-            let Some(file) = self.called_file(row, &asked) else { return (Vec::new(), Vec::new(), None) };
-            let mut sites = file.sites(|call| wanted.names.contains(call), &definitions);
+            let Some(file) = self.called_file(row, &asked) else { return (Vec::new(), Vec::new(), None, 0) };
+            let mut sites = file.sites(|call| wanted.names.contains(call), &definitions, &modules);
+            let n_named = sites.len();
             if !targets.is_empty() {
                 sites.retain_mut(|(called, site)| self.calls_one_of(&wanted, called, site));
             }
+            let n_elsewhere = n_named - sites.len();
             let sites = sites.into_iter().map(|(_, site)| site);
             let is_found = |site: &CallSite| {
                 allowed.is_none() || site.caller.as_ref().is_some_and(|hit| is_allowed(hit.unit))
@@ -225,25 +243,33 @@ impl Index {
             let is_test =
                 |site: &CallSite| is_test_file || site.caller.as_ref().is_some_and(|hit| self.is_test(hit));
             let (tests, others) = sites.filter(is_found).partition::<Vec<CallSite>, _>(is_test);
-            (others, tests, file.unfinished())
+            (others, tests, file.unfinished(), n_elsewhere)
         };
-        let mut calls = Calls { found: Vec::new(), unfinished: Vec::new() };
+        let mut calls = Calls { found: Vec::new(), unfinished: Vec::new(), n_elsewhere: 0 };
         // Files differ in size: single tasks keep all threads busy.
-        let files: Vec<(Vec<CallSite>, _, _)> = rows.into_par_iter().with_max_len(1).map(of_file).collect();
+        let files: Vec<(Vec<CallSite>, _, _, usize)> =
+            rows.into_par_iter().with_max_len(1).map(of_file).collect();
         let mut in_tests = Vec::new();
-        for (sites, tests, unfinished) in files {
+        for (sites, tests, unfinished, n_elsewhere) in files {
             calls.found.extend(sites);
             in_tests.extend(tests);
             calls.unfinished.extend(unfinished);
+            calls.n_elsewhere += n_elsewhere;
         }
         calls.found.append(&mut in_tests);
         Ok(calls)
     }
 
-    /// Whether a unit is test code.
+    /// Returns whether a unit is test code.
     #[must_use]
     pub fn is_test(&self, hit: &Hit) -> bool {
         self.flags(&self.table.units[hit.unit]).contains(FileFlags::TEST)
+    }
+
+    /// The flags of a unit and of its file.
+    #[must_use]
+    pub fn flags_of(&self, hit: &Hit) -> FileFlags {
+        self.flags(&self.table.units[hit.unit])
     }
 
     /// The first lines (1-based) of the imports in a unit, as it was indexed.
@@ -259,7 +285,7 @@ impl Index {
             .collect()
     }
 
-    /// Whether a call of a name targets one of the wanted definitions; a type stands for its constructors.
+    /// Returns whether a call of a name targets one of the wanted definitions; a type stands for its constructors.
     fn calls_one_of(&self, wanted: &Wanted, called: &str, site: &mut CallSite) -> bool {
         if let Some(constructors) = wanted.constructed.get(called) {
             let types: BTreeSet<&str> =
@@ -278,13 +304,29 @@ impl Index {
         }
     }
 
+    /// The calls in a file whose target scopes or imports determine, in the order of lines.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn certain_calls_in(&self, file: &IndexedFile) -> Result<Vec<CallSite>, Error> {
+        self.read(|| {
+            let row = file.row();
+            let units: BTreeSet<usize> = self.units_of_files[row].clone().collect();
+            let Some(file) = self.called_file(row, &Asked::Units(&units)) else { return Ok(Vec::new()) };
+            let definitions = self.definitions_named(&file.names_in(&units))?;
+            let sites = file.sites_in(&units, &definitions, &Modules::of(self)).into_iter();
+            let is_certain = |site: &CallSite| site.is_certain && !site.definitions.is_empty();
+            Ok(sites.map(|(_, site)| site).filter(is_certain).collect())
+        })
+    }
+
     /// The callees of a definition, in the order of the first call; calls in nested functions are included. Calls
     /// with the same target are merged, and so are those that are written alike, if nothing determines their target.
     ///
     /// # Errors
     /// When its file cannot be read.
     pub fn callees(&self, target: &Hit) -> Result<Calls<Callee>, Error> {
-        self.reading(|| self.find_callees(target))
+        self.read(|| self.find_callees(target))
     }
 
     fn find_callees(&self, target: &Hit) -> Result<Calls<Callee>, Error> {
@@ -292,13 +334,14 @@ impl Index {
         // An error in reading is reported, because no other file is read.
         self.text(target)?;
         let units = self.parts_of(target.unit);
-        let mut calls = Calls { found: Vec::new(), unfinished: Vec::new() };
+        let mut calls = Calls { found: Vec::new(), unfinished: Vec::new(), n_elsewhere: 0 };
         let Some(file) = self.called_file(row, &Asked::Units(&units)) else { return Ok(calls) };
         let names = file.names_in(&units);
         let definitions = self.definitions_named(&names)?;
+        let modules = Modules::of(self);
         let callees: &mut Vec<Callee> = &mut calls.found;
         let mut numbers: HashMap<(Arc<[usize]>, String), usize> = HashMap::new();
-        for (_, site) in file.sites_in(&units, &definitions) {
+        for (_, site) in file.sites_in(&units, &definitions, &modules) {
             let name = if site.is_certain { String::new() } else { site.qualified.clone() };
             let number = *numbers.entry((site.definitions.clone(), name)).or_insert(callees.len());
             match callees.get_mut(number) {
@@ -319,20 +362,17 @@ impl Index {
         Ok(calls)
     }
 
-    /// Number of units of all searched trees that may mention a name.
+    /// About as many units of all searched trees as mention a name; none for one without words, such as an operator.
     ///
     /// # Errors
     /// When the index cannot be read.
     pub fn mentions(&self, name: &str) -> Result<usize, Error> {
-        Ok(self.units_with(name)?.len())
+        distinctive_term(name).map_or(Ok(0), |term| self.lexical.frequency(&term))
     }
 
     /// The units that may contain a name, ascending.
     fn units_with(&self, name: &str) -> Result<Vec<usize>, Error> {
-        // The last term of a name is the most distinctive one: the whole name, if it has several words.
-        let mut term = None;
-        lexical_terms(name, |found, _| term = Some(found.to_owned()));
-        match term {
+        match distinctive_term(name) {
             Some(term) => self.lexical.texts_with(&term),
             None => Ok((0..self.n_units()).collect()),
         }
@@ -359,14 +399,7 @@ impl Index {
                 if own != *name {
                     continue;
                 }
-                let Some(language) = language_named(self.table.text(record.language)) else { continue };
-                let row = record.file as usize;
-                let Some((root, path)) = self.outermost_root_of(row) else { continue };
-                let package_start = packages.start(row, path);
-                let (tree, kind) = (root.number, record.kind());
-                let candidate =
-                    Candidate { unit, tree, path, package_start, name: full_name, kind, language };
-                definitions.entry(own).or_default().push(candidate);
+                definitions.entry(own).or_default().extend(self.candidate(unit, record, &mut packages));
             }
         }
         Ok(definitions.into_iter().map(|(name, found)| (name, Candidates::new(found))).collect())
@@ -387,7 +420,7 @@ impl Index {
         (unit..end).filter(inside).collect()
     }
 
-    /// Whether a unit is the first part of its definition: only that has the declaration.
+    /// Returns whether a unit is the first part of its definition: only that has the declaration.
     fn is_first_part(&self, unit: usize) -> bool {
         !self.table.text(self.table.units[unit].signature).is_empty()
     }
@@ -397,12 +430,19 @@ impl Index {
     }
 }
 
+/// The most distinctive term of a name, its last one: the whole name, if it has several words.
+fn distinctive_term(name: &str) -> Option<String> {
+    let mut term = None;
+    lexical_terms(name, |found, _| term = Some(found.to_owned()));
+    term
+}
+
 /// The definitions whose callers are wanted.
 struct Wanted<'a> {
     /// The definitions; if empty, anything with one of the names.
     units: HashSet<usize>,
     names: BTreeSet<&'a str>,
-    /// Constructors are called by the name of their type: the wanted constructors, by that name.
+    /// Constructors, which may have the name of their type, are called by it: the wanted ones, by that name.
     constructed: BTreeMap<&'a str, BTreeSet<usize>>,
 }
 
@@ -416,9 +456,11 @@ impl<'a> Wanted<'a> {
         for hit in targets {
             let language = language_named(&hit.language);
             let own = last_part(&hit.name);
-            let is_constructor =
-                language.is_some_and(|language| language.constructors().iter().any(|name| name == own));
-            if let Some((owner, _)) = hit.name.rsplit_once('.').filter(|_| is_constructor) {
+            let is_constructor = |owner: &str| {
+                let names = language.map_or(&[][..], Language::constructors);
+                own == last_part(owner) || names.iter().any(|name| name == own)
+            };
+            if let Some((owner, _)) = hit.name.rsplit_once('.').filter(|(owner, _)| is_constructor(owner)) {
                 names.insert(last_part(owner));
                 constructed.entry(last_part(owner)).or_default().insert(hit.unit);
             }
@@ -430,7 +472,7 @@ impl<'a> Wanted<'a> {
 /// Separators between the parts of a qualified name.
 const SEPARATORS: [char; 4] = ['.', ':', '#', '/'];
 
-/// Whether a qualified name in a file, preceded by the file's directories and name, ends with all of `parts`.
+/// Returns whether a qualified name in a file, preceded by the file's directories and name, ends with all of `parts`.
 fn is_qualified(name: &str, path: &str, parts: &[&str], is_same: fn(&str, &str) -> bool) -> bool {
     let path = path.rsplit_once('.').map_or(path, |(path, _)| path);
     let full: Vec<&str> = path.split('/').chain(name.split('.')).collect();

@@ -141,6 +141,14 @@ pub enum Error {
         /// Which language may be meant, else where all are listed.
         hint: String,
     },
+    /// A filter names a tree that is not searched.
+    #[error("unknown tree {name:?}; the searched ones are {}", known.join(", "))]
+    UnknownTree {
+        /// The name as given.
+        name: String,
+        /// The names of the searched trees.
+        known: Vec<String>,
+    },
     /// A filter has a malformed glob.
     #[error("{glob:?} is not a valid glob in the syntax of .gitignore")]
     Glob {
@@ -162,7 +170,9 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn unknown_language(name: &str) -> Self {
+    /// That there is no such language, with those that are similar.
+    #[must_use]
+    pub fn unknown_language(name: &str) -> Self {
         let meant = did_you_mean(name, languages().map(|language| language.name()));
         let hint = meant.unwrap_or_else(|| "`quarry languages` lists all".to_owned());
         Self::UnknownLanguage { name: name.to_owned(), hint }

@@ -1,5 +1,6 @@
 //! An open index: what it finds of its trees, and the sources of its units.
 
+pub(crate) mod entries;
 pub(crate) mod filter;
 pub(crate) mod hit;
 pub(crate) mod indexed_file;
@@ -8,6 +9,7 @@ pub(crate) mod portable;
 pub(crate) mod roots;
 pub(crate) mod scope;
 pub(crate) mod source;
+pub(crate) mod unindexed;
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -46,8 +48,9 @@ pub struct Index {
 pub(crate) struct Dense {
     pub embedder: Arc<dyn Embedder>,
     pub matrix: UnitVectors,
-    /// For each of the embedder's re-rankers, by part, its vectors of some units ([`Precomputation`](crate::Precomputation)); empty in memory.
-    pub passages: Vec<Vec<Segment<PassageVectors>>>,
+    /// The re-ranker's vectors of some units by part ([`Precomputation`](crate::Precomputation)); empty without one, or in
+    /// memory.
+    pub passages: Vec<Segment<PassageVectors>>,
 }
 
 /// What an index in memory was built from, like the manifest of an index on disk.

@@ -33,7 +33,7 @@ use crate::Error;
 pub use crate::storage::field_sizes::TermFrequencies;
 use crate::storage::field_sizes::{FieldSizes, N_FIELDS, has_terms};
 use crate::storage::segments::Segment;
-use crate::storage::table::{Numbering, PartUnits};
+use crate::storage::table::{LEXICAL_DIRECTORY, Numbering, PartSize, PartUnits, open_directory};
 
 /// Names of the fields, in the order of every array by field.
 pub const FIELDS: [&str; N_FIELDS] = ["name", "file", "folder", "doc", "body"];
@@ -103,7 +103,7 @@ pub struct LexicalIndex {
     parts: Vec<Segment<Part>>,
     /// Maps the documents of parts to texts.
     numbering: Arc<Numbering>,
-    /// What its texts are scored among, if not among each other.
+    /// The collection that its texts are scored among, if larger than themselves.
     whole: Option<WholeCollection>,
 }
 
@@ -134,12 +134,13 @@ pub struct Scores {
     pub matched: Vec<f32>,
     /// Share of the terms, weighted by inverse document frequency, that occur in any text, 0 to 1.
     pub known: f32,
+    /// For each term, true if any text has it.
+    pub is_known: Vec<bool>,
 }
 
 /// Groups of consecutive texts.
 #[derive(Debug, Clone, Copy)]
 pub struct Groups<'a> {
-    /// The group of each text.
     pub of_text: &'a [u32],
     /// The length of each group, in any unit.
     pub lengths: &'a [f32],
@@ -179,7 +180,7 @@ impl LexicalIndex {
     /// # Errors
     /// When the directory cannot be written.
     pub(crate) fn create(directory: Directory, texts: impl IntoIterator<Item = Terms>) -> Result<(), Error> {
-        write(SegmentDirectory(directory), texts)
+        write(SegmentDirectory::new(directory), texts)
     }
 
     /// Of parts in the order of the numbering. `sizes` are those of all texts that are numbered.
@@ -213,7 +214,7 @@ impl LexicalIndex {
         self.whole.as_ref().map_or(self.len() as f32, |whole| whole.n_texts)
     }
 
-    /// Whether there are no texts.
+    /// Returns whether there are no texts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -231,7 +232,7 @@ impl LexicalIndex {
         Ok(found.scores(0..terms.len(), self.len(), groups.lengths.len(), parameters.k1))
     }
 
-    /// What [`scores`](Self::scores) sums up, term by term, for scores of several sets of terms.
+    /// Addends of [`scores`](Self::scores), term by term, for scores of several sets of terms.
     ///
     /// # Errors
     /// When the postings cannot be read.
@@ -282,7 +283,6 @@ impl LexicalIndex {
     }
 }
 
-/// The weights of a term.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TermWeight {
     /// Inverse document frequency among texts.
@@ -292,11 +292,10 @@ pub(crate) struct TermWeight {
     pub is_known: bool,
 }
 
-/// Where each of some terms is.
+/// Occurrences of some terms.
 pub(crate) struct TermMatches {
     /// By part, then by term.
     of_parts: Vec<Vec<Matches>>,
-    /// By term.
     pub weights: Vec<TermWeight>,
 }
 
@@ -313,7 +312,7 @@ impl TermMatches {
         let mut matched = vec![0.0; n_texts];
         let mut groups = vec![0.0; n_groups];
         let mut idf = Vec::new();
-        let mut known = 0.0;
+        let mut are_known = Vec::new();
         for term in terms {
             let matches = || self.of_parts.iter().map(|part| &part[term]);
             let TermWeight { of_text, of_group, is_known } = self.weights[term];
@@ -323,13 +322,13 @@ impl TermMatches {
             for found in matches() {
                 found.texts.iter().for_each(|(text, _)| matched[*text as usize] += of_text);
             }
-            if is_known {
-                known += of_text;
-            }
+            are_known.push(is_known);
         }
+        let known: f32 =
+            idf.iter().zip(&are_known).filter(|(_, is_known)| **is_known).map(|(idf, _)| idf).sum();
         let all = idf.iter().sum::<f32>().max(f32::MIN_POSITIVE);
         matched.iter_mut().for_each(|share| *share /= all);
-        Scores { texts, groups, idf, matched, known: known / all }
+        Scores { texts, groups, idf, matched, known: known / all, is_known: are_known }
     }
 }
 
@@ -347,14 +346,16 @@ impl Part {
     /// Opens the part that [`LexicalIndex::create`] wrote.
     ///
     /// # Errors
-    /// When the directory does not contain a part with this number of texts.
-    pub fn stored(directory: Directory, n_texts: usize) -> Result<Self, Error> {
+    /// When it is damaged, or does not contain this number of texts.
+    pub fn stored(index: &Directory, part: &PartSize) -> Result<Self, Error> {
+        let directory = open_directory(&part.directory(index)?, LEXICAL_DIRECTORY)?;
         let path = directory.path().to_owned();
-        let part = Self::open(SegmentDirectory(directory))?;
-        if part.n_documents == n_texts {
-            return Ok(part);
+        let (n_texts, opened) =
+            (part.units, Self::open(SegmentDirectory::stored(directory, part.lexical_files()))?);
+        if opened.n_documents == n_texts {
+            return Ok(opened);
         }
-        Err(Error::corrupt(&path, format!("expected {n_texts} texts, found {}", part.n_documents)))
+        Err(Error::corrupt(&path, format!("expected {n_texts} texts, found {}", opened.n_documents)))
     }
 
     fn open(directory: impl tantivy::Directory) -> Result<Self, Error> {

@@ -32,19 +32,25 @@ mod storage;
 pub mod vectors;
 mod version;
 
-pub use calls::{CallSite, Callee, Calls, UnfinishedFile};
+pub use calls::{
+    CallLink, CallSite, Callee, Calls, FileLinks, ImportLink, LinkedFile, LinkedUnit, Links, UnfinishedFile,
+};
 pub use error::{Error, expected_bytes};
 pub use index::Index;
+pub use index::entries::Entries;
 pub use index::filter::Filter;
 pub use index::hit::{Hit, ScoreParts};
 pub use index::indexed_file::IndexedFile;
 pub use index::portable::{FileKey, PortableTree, Totals};
 pub use index::source::UnitSource;
+pub use index::unindexed::{Unindexed, UnindexedFile};
+pub use lifecycle::behind::Behind;
 pub use lifecycle::location::LOCAL_DIRECTORY;
 pub use lifecycle::options::{Event, OpenOptions, Update};
 pub use lifecycle::outcome::{BuildReport, Opened, Outdated};
 pub use lifecycle::precompute::{Precomputation, PrecomputedCounts};
 pub use lifecycle::status::{IndexStatus, Remembered, Status};
+pub use lifecycle::unsaved::SplitFiles;
 pub use ranking::confidence::{DEFAULT_THRESHOLD, Evidence};
 pub use ranking::explain::{Combination, Explanation};
 pub use ranking::ranked_units::RankedUnits;

@@ -1,5 +1,6 @@
 //! The life of an index: found, opened, built, refreshed, copied, and described.
 
+pub(crate) mod behind;
 mod build;
 mod changes;
 mod checkpoint;
@@ -15,5 +16,5 @@ mod sibling;
 mod source_tree;
 pub(crate) mod status;
 mod unread;
-mod unsaved;
+pub mod unsaved;
 mod update;

@@ -1,5 +1,5 @@
-//! What an index is on disk: mapped files, the table of files and units, segments, and the directory that names the valid
-//! generation.
+//! Format of an index on disk: mapped files, the table of files and units, segments, and the directory that names the
+//! valid generation.
 
 pub(crate) mod column;
 pub(crate) mod content_hash;

@@ -13,7 +13,7 @@ use simsimd::SpatialSimilarity;
 use crate::Error;
 use crate::storage::column::Column;
 use crate::storage::segments::Segment;
-use crate::storage::stored_file::replace_file;
+use crate::storage::stored_file::{StoredFile, replace_file};
 use crate::storage::table::{Numbering, PartUnits};
 
 /// Rows per task: enough work to outweigh the cost of distributing it.
@@ -100,23 +100,21 @@ impl VectorMatrix {
         rows.into_matrix()
     }
 
-    /// Maps the matrix that [`Rows::write`] wrote.
+    /// Maps and verifies the matrix that [`Rows::write`] wrote.
     ///
     /// # Errors
-    /// When the file does not contain `n_rows` rows.
-    pub(crate) fn open(directory: &Directory, name: &str, n_rows: usize) -> Result<Self, Error> {
-        let path = &directory.path().join(name);
-        let file = directory.file(name.as_ref()).map_err(|source| Error::io("open", path, source))?;
-        let bytes = file.metadata().map_err(|source| Error::io("read", path, source))?.len() as usize;
-        let n_factor_bytes = n_rows * size_of::<f32>();
+    /// When the file is damaged, or does not contain `n_rows` rows.
+    pub(crate) fn open(directory: &Directory, file: &StoredFile, n_rows: usize) -> Result<Self, Error> {
+        let file = file.map(directory)?;
+        let (bytes, n_factor_bytes) = (file.len(), n_rows * size_of::<f32>());
         let dimension = bytes.saturating_sub(n_factor_bytes) / n_rows.max(1);
         if bytes != n_factor_bytes + n_rows * dimension {
-            return Err(Error::corrupt(path, format!("expected {n_rows} rows, found {bytes} bytes")));
+            return Err(Error::corrupt(file.path(), format!("expected {n_rows} rows, found {bytes} bytes")));
         }
         Ok(Self {
             dimension,
-            factors: Column::part_of(&file, path, 0, n_rows)?,
-            values: Column::part_of(&file, path, n_factor_bytes, n_rows * dimension)?,
+            factors: Column::part_of(&file, 0, n_rows)?,
+            values: Column::part_of(&file, n_factor_bytes, n_rows * dimension)?,
         })
     }
 
@@ -125,7 +123,7 @@ impl VectorMatrix {
         self.dimension
     }
 
-    /// Whether a row has a vector.
+    /// Returns whether a row has a vector.
     pub(crate) fn has_row(&self, row: usize) -> bool {
         !self.factors[row].is_nan()
     }
@@ -136,7 +134,7 @@ impl VectorMatrix {
         self.factors.len()
     }
 
-    /// Whether there are no rows.
+    /// Returns whether there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.factors.is_empty()
@@ -306,10 +304,11 @@ mod tests {
         (0..5).for_each(|row| rows.copy(row, &memory, row));
         let directory = Directory::open(temporary.path()).unwrap();
         rows.write(&directory, "vectors").unwrap();
-        let mapped = VectorMatrix::open(&directory, "vectors", 5).unwrap();
+        let file = StoredFile::of(&directory, "vectors".to_owned()).unwrap();
+        let mapped = VectorMatrix::open(&directory, &file, 5).unwrap();
         let query = &vectors.values[32..64];
         assert_eq!(mapped.similarities(query), memory.similarities(query));
-        assert!(VectorMatrix::open(&directory, "vectors", 7).is_err());
+        assert!(VectorMatrix::open(&directory, &file, 7).is_err());
     }
 
     #[test]

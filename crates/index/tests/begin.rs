@@ -1,4 +1,4 @@
-//! How a first index is started: from the index of another checkout, and concurrently with another process.
+//! Start of a first index: from the index of another checkout, and concurrently with another process.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -382,3 +382,219 @@ fn definitions_are_found_by_their_name_or_a_line() {
     let at = |line: u32| index.definition_at("pkg/a.py", line).map(|hit| hit.name);
     assert_eq!((at(3), at(7), at(10)), (Some("A.f".to_owned()), Some("f".to_owned()), None));
 }
+
+#[test]
+fn packages_of_a_workspace() {
+    let tree = Tree::new(&[
+        ("packages/common/package.json", r#"{"name": "@shop/common", "main": "dist/index.js"}"#),
+        ("packages/common/src/index.ts", "export * from './time';\nexport { total } from './sum.js';\n"),
+        ("packages/common/src/time.ts", "export const debounce = (f) => {\n  return f;\n};\n"),
+        ("packages/common/src/sum.ts", "export function total(n) {\n  return n;\n}\n"),
+        ("packages/common/src/other.ts", "export function total(n) {\n  return n + 1;\n}\n"),
+        (
+            "packages/cart/package.json",
+            r#"{"name": "@shop/cart", "exports": {"./model": "./src/model/cart.ts"}}"#,
+        ),
+        ("packages/cart/src/model/cart.ts", "export class Cart {\n  add(n) {\n    return n;\n  }\n}\n"),
+        (
+            "packages/cart/src/model/special.ts",
+            "import { Cart } from './cart';\n\nexport class Special extends Cart {\n  twice(n) {\n    return this.add(n) + super.add(n);\n  }\n}\n",
+        ),
+        (
+            "tsconfig.json",
+            "{\n  // aliases\n  \"compilerOptions\": {\"paths\": {\"~lib/*\": [\"./packages/common/src/*\"]}},\n}\n",
+        ),
+        (
+            "app/main.ts",
+            "import { debounce, total } from '@shop/common';\nimport { Cart } from '@shop/cart/model';\nimport { total as sum } from '~lib/other';\nimport debounceOf, { total as far } from 'lodash';\n\nexport function start(special: Special) {\n  debounce(total(1));\n  sum(2);\n  far(3);\n  new Cart().add(4);\n  const cart = new Cart();\n  cart.add(5);\n  special.add(6);\n}\n",
+        ),
+    ]);
+    tree.check_callers("debounce", &["app/main.ts:7"]);
+    tree.check_callers("sum/total", &["app/main.ts:7"]);
+    tree.check_callers("other/total", &["app/main.ts:8"]);
+    tree.check_callers(
+        "Cart.add",
+        &[
+            "app/main.ts:10?",
+            "app/main.ts:12",
+            "app/main.ts:13",
+            "packages/cart/src/model/special.ts:5",
+            "packages/cart/src/model/special.ts:5",
+        ],
+    );
+}
+
+#[test]
+fn an_import_that_is_not_resolved_hides_no_call() {
+    let tree = Tree::new(&[
+        (
+            "src/store.ts",
+            "export class Store {\n  dispatch(n) {\n    return n;\n  }\n}\n\nexport const made = create();\n",
+        ),
+        ("src/a/index.ts", "export { run } from './generated';\n"),
+        ("src/b.ts", "export function run(n) {\n  return n;\n}\n"),
+        (
+            "src/main.ts",
+            "import { made } from './store';\nimport { run } from './a';\nimport axios, { dispatch } from 'axios';\n\nexport function start() {\n  made.dispatch(1);\n  run(2);\n  axios.dispatch(3);\n  dispatch(4);\n  axios.create().dispatch(5);\n}\n",
+        ),
+    ]);
+    tree.check_callers("Store.dispatch", &["src/main.ts:6?", "src/main.ts:10?"]);
+    tree.check_callers("b/run", &["src/main.ts:7?"]);
+    let index = tree.index();
+    let definitions = index.definitions_of("Store.dispatch", &Filter::default());
+    let calls = index.callers("dispatch", &definitions, &Filter::default()).unwrap();
+    assert_eq!((calls.n_by_name(), calls.n_elsewhere), (2, 2));
+}
+
+#[test]
+fn elixir() {
+    let tree = Tree::new(&[
+        (
+            "lib/shop/helpers.ex",
+            "defmodule Shop.Helpers do\n  def total(items) do\n    Enum.sum(items)\n  end\n\n  def label(item), do: item\nend\n",
+        ),
+        ("lib/shop/other.ex", "defmodule Other.Helpers do\n  def total(items) do\n    items\n  end\nend\n"),
+        (
+            "lib/shop_web.ex",
+            "defmodule ShopWeb do\n  def view do\n    quote do\n      import Shop.{Helpers, Missing}\n    end\n  end\n\n  defmacro __using__(which) do\n    apply(__MODULE__, which, [])\n  end\nend\n",
+        ),
+        (
+            "lib/shop/page.ex",
+            "defmodule Shop.Page do\n  use ShopWeb, :view\n  alias Other.Helpers, as: Far\n\n  def render(items) do\n    total(items) + Far.total(items)\n    Other.Helpers.total(items)\n  end\nend\n",
+        ),
+        (
+            "lib/shop/plain.ex",
+            "defmodule Shop.Plain do\n  import Shop.Helpers, only: [label: 1]\n\n  def render(items) do\n    label(items)\n    Shop.Helpers.total(items)\n    Helpers.total(items)\n  end\nend\n",
+        ),
+    ]);
+    tree.check_callers(
+        "Shop.Helpers.total",
+        &["lib/shop/page.ex:6", "lib/shop/plain.ex:6", "lib/shop/plain.ex:7?"],
+    );
+    tree.check_callers(
+        "Other.Helpers.total",
+        &["lib/shop/page.ex:6", "lib/shop/page.ex:7", "lib/shop/plain.ex:7?"],
+    );
+}
+
+#[test]
+fn bases_across_files() {
+    let tree = Tree::new(&[
+        ("shop/base.py", "class Base:\n    def load(self, key):\n        return key\n"),
+        ("shop/middle.py", "from .base import Base\n\n\nclass Middle(Base):\n    pass\n"),
+        (
+            "shop/leaf.py",
+            "from .middle import Middle\n\n\nclass Leaf(Middle):\n    def use(self):\n        self.load(1)\n        super().load(2)\n\n\nclass Other:\n    def use(self):\n        self.load(3)\n",
+        ),
+        (
+            "shop/far.py",
+            "class Far:\n    def load(self):\n        return 1\n\n\nclass Leaf:\n    def load(self):\n        return 2\n",
+        ),
+        ("shop/__init__.py", "from .leaf import Leaf as Leaf\nfrom .base import Base\n"),
+        (
+            "app.py",
+            "from shop import Base, Leaf\n\n\ndef main(leaf: Leaf, thing: Base):\n    thing.load(4)\n    Leaf.use(leaf)\n",
+        ),
+    ]);
+    tree.check_callers("Base.load", &["app.py:5", "shop/leaf.py:6?", "shop/leaf.py:7", "shop/leaf.py:12?"]);
+    tree.check_callers("shop/leaf/Leaf.use", &["app.py:6"]);
+
+    let tree = Tree::new(&[
+        (
+            "lib/shop/priced.rb",
+            "module Shop\n  module Priced\n    def price(item)\n      item\n    end\n  end\nend\n",
+        ),
+        (
+            "lib/shop/base.rb",
+            "module Shop\n  class Base\n    def load(key)\n      key\n    end\n  end\nend\n",
+        ),
+        (
+            "lib/shop/cart.rb",
+            "module Shop\n  class Cart < Base\n    include Priced\n\n    def total\n      load(1)\n      self.price(2)\n    end\n  end\nend\n",
+        ),
+        (
+            "lib/other.rb",
+            "class Other\n  def price(item)\n    item\n  end\n\n  def load(key)\n    key\n  end\nend\n",
+        ),
+    ]);
+    tree.check_callers("Priced.price", &["lib/shop/cart.rb:7"]);
+    tree.check_callers("Base.load", &["lib/shop/cart.rb:6"]);
+}
+
+#[test]
+fn static_imports_and_members_of_packages() {
+    let tree = Tree::new(&[
+        (
+            "src/main/java/com/shop/Matchers.java",
+            "package com.shop;\n\npublic class Matchers {\n    public static int any() {\n        return 1;\n    }\n}\n",
+        ),
+        (
+            "src/main/java/com/shop/Shop.java",
+            "package com.shop;\n\npublic class Shop extends Matchers {\n    public static int sell() {\n        return 1;\n    }\n}\n",
+        ),
+        (
+            "src/main/java/com/other/Sums.java",
+            "package com.other;\n\npublic class Sums {\n    public static int any() {\n        return 1;\n    }\n}\n",
+        ),
+        (
+            "src/test/java/app/MainTest.java",
+            "package app;\n\nimport static com.shop.Shop.any;\nimport static com.shop.Shop.*;\n\nclass MainTest {\n    void run() {\n        any();\n        sell();\n    }\n}\n",
+        ),
+        (
+            "src/main/kotlin/com/shop/internal/Util.kt",
+            "package com.shop.internal\n\nfun closing(n: Int): Int {\n    return n\n}\n",
+        ),
+        (
+            "src/main/kotlin/com/other/Util.kt",
+            "package com.other\n\nfun closing(n: Int): Int {\n    return n\n}\n",
+        ),
+        (
+            "src/main/kotlin/app/Main.kt",
+            "package app\n\nimport com.shop.internal.closing\n\nfun main() {\n    closing(1)\n}\n",
+        ),
+    ]);
+    tree.check_callers("Matchers.any", &["src/test/java/app/MainTest.java:8"]);
+    tree.check_callers("internal/Util/closing", &["src/main/kotlin/app/Main.kt:6"]);
+}
+
+#[test]
+fn packages_by_their_manifests() {
+    let tree = Tree::new(&[
+        ("go.mod", "module example.org/me/shop/v2\n"),
+        ("cart/cart.go", "package cart\n\nfunc New() int {\n\treturn 1\n}\n"),
+        (
+            "main.go",
+            "package main\n\nimport (\n\t\"example.org/me/shop/v2/cart\"\n\tfar \"example.org/other/cart\"\n)\n\nfunc run() {\n\tcart.New()\n\tfar.New()\n}\n",
+        ),
+        ("crates/printer/Cargo.toml", "[package]\nname = \"shop-printer\"\n"),
+        ("crates/printer/src/lib.rs", "mod standard;\npub use crate::standard::{Printer, print};\n"),
+        (
+            "crates/printer/src/standard.rs",
+            "pub struct Printer;\n\nimpl Printer {\n    pub fn build() -> Self {\n        Printer\n    }\n}\n\npub fn print(n: u8) {}\n",
+        ),
+        ("crates/other/src/lib.rs", "pub fn print(n: u8) {}\n"),
+        ("crates/shop/src/lib.rs", "pub extern crate shop_printer as printer;\n"),
+        ("crates/shop/Cargo.toml", "[package]\nname = \"shop\"\n"),
+        (
+            "crates/core/main.rs",
+            "use shop::printer::{Printer, print};\n\nfn main() {\n    print(1);\n    Printer::build();\n    shop_printer::print(2);\n}\n",
+        ),
+        ("composer.json", r#"{"autoload": {"psr-4": {"Shop\\": "php/"}}}"#),
+        (
+            "php/Util/Price.php",
+            "<?php\nnamespace Shop\\Util;\nclass Price {\n    public static function of($n) {\n        return $n;\n    }\n}\n",
+        ),
+        (
+            "php/Far/Price.php",
+            "<?php\nnamespace Shop\\Far;\nclass Price {\n    public static function of($n) {\n        return $n;\n    }\n}\n",
+        ),
+        (
+            "php/Main.php",
+            "<?php\nnamespace Shop;\nuse Shop\\Util\\Price;\nfunction main() {\n    return Price::of(1);\n}\n",
+        ),
+    ]);
+    tree.check_callers("cart/New", &["main.go:9"]);
+    tree.check_callers("standard/print", &["crates/core/main.rs:4", "crates/core/main.rs:6?"]);
+    tree.check_callers("Printer::build", &["crates/core/main.rs:5"]);
+    tree.check_callers("Util/Price/Price.of", &["php/Main.php:5"]);
+}

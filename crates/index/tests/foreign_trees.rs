@@ -102,7 +102,7 @@ fn pipe(path: &Path) {
     rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, 0).unwrap();
 }
 
-/// What an attacker can put anywhere in a tree.
+/// Files that an attacker can put anywhere in a tree.
 const PLANTED: [&str; 9] =
     ["rc", "empty", "full", "full/notes", "nowhere", "/dev/zero", "pipe", "sparse", "directory"];
 

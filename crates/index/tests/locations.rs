@@ -1,4 +1,4 @@
-//! Which index is used for a path, and what happens if it cannot be written.
+//! The index that is used for a path, and the fallback if it cannot be written.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,6 @@ impl Fixture {
         self.open_as(path, Update::IfPossible).unwrap()
     }
 
-    /// The directory of the index of a path.
     fn index_directory(&self, path: &Path) -> PathBuf {
         Index::status(path, &self.options()).unwrap().directory
     }

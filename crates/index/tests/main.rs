@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod begin;
+mod behind;
 mod calls;
 #[cfg(unix)]
 mod foreign_trees;
@@ -11,5 +12,6 @@ mod kept;
 mod locations;
 mod on_demand;
 mod overwritten;
+mod questions;
 mod together;
 mod unsaved;

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quarry_embed::{Embedder, StaticModel};
-use quarry_index::{Filter, Hit, Index, OpenOptions, RankingWeights, SearchRequest, UserDirectories};
+use quarry_index::{
+    Filter, Hit, Index, OpenOptions, RankingWeights, SearchRequest, SplitFiles, UserDirectories,
+};
 
 const QUERIES: [&str; 5] =
     ["bake bread in an oven", "open a socket to a host", "bake_bread", "dial", "return the number of a host"];
@@ -29,7 +31,7 @@ fn open(directory: &Path, trees: &[&str], model: Option<&Arc<dyn Embedder>>) -> 
     Index::together(opened.into_iter().map(|opened| opened.index).collect()).unwrap()
 }
 
-/// What a search finds: the place of each hit, its score and its text.
+/// Result of a search: the place of each hit, its score and its text.
 fn found(index: &Index, query: &str) -> Vec<(String, f32, String)> {
     let (filter, ranking) = (Filter::default(), RankingWeights::default());
     let response = index.search(&SearchRequest { query, limit: 20, ranking, filter: &filter }).unwrap();
@@ -63,7 +65,8 @@ fn check(trees: &[&str], model: Option<&Arc<dyn Embedder>>, changes: &[(&str, &s
     let saved = open(&directory, trees, model);
     let texts: Vec<(PathBuf, String)> =
         changes.iter().map(|(path, text)| (directory.join(path), (*text).to_owned())).collect();
-    let unsaved = saved.with_unsaved(&texts).unwrap().unwrap();
+    let split = SplitFiles::default();
+    let unsaved = saved.with_unsaved(&texts, &split).unwrap().unwrap();
     let before: Vec<_> = QUERIES.iter().map(|query| found(&saved, query)).collect();
     assert!(
         changes
@@ -89,7 +92,7 @@ fn check(trees: &[&str], model: Option<&Arc<dyn Embedder>>, changes: &[(&str, &s
     }
     assert_eq!(ahead_callers, ["dial", "connect"].map(|name| callers(&expected, name)));
     // A saved text does not count as unsaved any more.
-    assert!(expected.with_unsaved(&texts).unwrap().is_none());
+    assert!(expected.with_unsaved(&texts, &split).unwrap().is_none());
 }
 
 #[test]
@@ -131,8 +134,9 @@ fn what_is_not_searched_is_left_out() {
         write(&directory.join(path), text);
     }
     let index = open(&directory, &["a"], None);
+    let split = SplitFiles::default();
     let unsaved = |path: &str, text: &str| {
-        index.with_unsaved(&[(directory.join(path), text.to_owned())]).unwrap().is_some()
+        index.with_unsaved(&[(directory.join(path), text.to_owned())], &split).unwrap().is_some()
     };
     assert!(!unsaved("a/net.py", NET), "it is as on disk");
     assert!(!unsaved("a/ignored.py", NET) && !unsaved("a/.hidden.py", NET) && !unsaved("a/.new.py", NET));
@@ -140,5 +144,5 @@ fn what_is_not_searched_is_left_out() {
     assert!(!unsaved("a/net.py", "\0"), "it is binary");
     assert!(!unsaved("a/net.py", ""), "nothing would be left to search");
     assert!(unsaved("a/net.py", BREAD) && unsaved("a/new.py", NET));
-    assert!(index.with_unsaved(&[]).unwrap().is_none());
+    assert!(index.with_unsaved(&[], &split).unwrap().is_none());
 }

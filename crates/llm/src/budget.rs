@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 /// Tokens of a call, as counted by the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens that were sent.
     pub input_tokens: u64,
     /// Tokens written by the model, including hidden reasoning.
     pub output_tokens: u64,
@@ -35,7 +34,6 @@ impl Money {
         (dollars >= 0.0 && units < u64::MAX as f64).then_some(Self(units as u64))
     }
 
-    /// The amount in dollars.
     pub fn dollars(self) -> f64 {
         self.0 as f64 / Self::PER_DOLLAR
     }
@@ -53,10 +51,6 @@ impl Money {
     fn times(self, count: u64) -> Self {
         Self(self.0.saturating_mul(count))
     }
-
-    fn half(self) -> Self {
-        Self(self.0.div_ceil(2))
-    }
 }
 
 impl Add for Money {
@@ -72,34 +66,24 @@ impl fmt::Display for Money {
     }
 }
 
-/// The price of one token of a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Price {
-    /// Price of an input token.
     pub input: Money,
-    /// Price of an output token.
     pub output: Money,
 }
 
 impl Price {
-    /// The cost of `usage`.
-    pub fn of(&self, usage: Usage) -> Cost {
+    pub fn cost(&self, usage: Usage) -> Cost {
         Cost {
             tokens: usage.input_tokens.saturating_add(usage.output_tokens),
             money: self.input.times(usage.input_tokens) + self.output.times(usage.output_tokens),
         }
-    }
-
-    /// The price of a token in a batch: half, rounded up to 10⁻¹² dollars.
-    pub fn in_batch(&self) -> Self {
-        Self { input: self.input.half(), output: self.output.half() }
     }
 }
 
 /// Tokens in both directions, and money.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Input and output tokens.
     pub tokens: u64,
     /// Their price; zero if the settings specify no price.
     pub money: Money,
@@ -130,7 +114,7 @@ impl Cost {
         (self.money > Money::default() || self.tokens == 0).then(|| self.money.dollars())
     }
 
-    /// Whether it is more than `other` in tokens or in money.
+    /// Returns whether it is more than `other` in tokens or in money.
     fn exceeds(&self, other: Self) -> bool {
         self.tokens > other.tokens || self.money > other.money
     }
@@ -143,10 +127,8 @@ impl fmt::Display for Cost {
     }
 }
 
-/// The booking of a call with all its attempts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Booked {
-    /// The total.
     pub cost: Cost,
     /// Part of that booked at the worst case, for attempts of unknown cost.
     pub unconfirmed: Cost,
@@ -174,9 +156,7 @@ impl AddAssign for Booked {
 /// Limits on spending; `None` means no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of tokens.
     pub tokens: Option<u64>,
-    /// Maximum amount of money.
     pub money: Option<Money>,
 }
 
@@ -201,11 +181,9 @@ pub enum BudgetError {
         describe(.limits)
     )]
     Exhausted {
-        /// The limits of the budget.
         limits: Limits,
-        /// What is booked so far.
+        /// Cost booked so far.
         spent: Cost,
-        /// The worst case of the call.
         worst: Cost,
     },
     /// A server counted more for an earlier call than was reserved for it, so limits can no longer be guaranteed.
@@ -214,14 +192,7 @@ pub enum BudgetError {
          guaranteed, and nothing more is sent; check how the server counts, or remove the limit",
         describe(.limits)
     )]
-    Overrun {
-        /// The limits of the budget.
-        limits: Limits,
-        /// What was counted, and booked.
-        counted: Cost,
-        /// What was reserved for the call.
-        reserved: Cost,
-    },
+    Overrun { limits: Limits, counted: Cost, reserved: Cost },
 }
 
 fn describe(limits: &Limits) -> String {
@@ -233,13 +204,11 @@ fn describe(limits: &Limits) -> String {
 /// A snapshot of a budget's spending.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Spending {
-    /// The total of all bookings.
     pub spent: Cost,
     /// Part of that booked at the worst case, because the answer was late, truncated or unparsable.
     pub unconfirmed: Cost,
     /// Total reserved for calls in flight.
     pub reserved: Cost,
-    /// Number of booked calls.
     pub calls: u64,
 }
 
@@ -276,7 +245,6 @@ impl Budget {
         Self { limits, accounts: Arc::new(Accounts { state: Mutex::new(state), changed: Condvar::new() }) }
     }
 
-    /// The limits of the budget.
     pub fn limits(&self) -> Limits {
         self.limits
     }
@@ -311,7 +279,7 @@ impl Budget {
         }
     }
 
-    /// Whether calls with an earlier reservation may still be sent.
+    /// Returns whether calls with an earlier reservation may still be sent.
     ///
     /// # Errors
     /// [`BudgetError::Overrun`] if limits can no longer be guaranteed.
@@ -326,14 +294,6 @@ impl Budget {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Reserves again the bookings of an earlier run's calls that turn out to be still in flight.
-    pub fn reopen(&self, worst: Cost) -> Reservation {
-        let spending = &mut self.accounts.lock().spending;
-        spending.spent = spending.spent.minus(worst);
-        spending.reserved += worst;
-        Reservation { accounts: Arc::clone(&self.accounts), worst, settled: false }
     }
 }
 
@@ -402,7 +362,7 @@ mod tests {
             input: Money::from_dollars(0.15e-6).unwrap(),
             output: Money::from_dollars(0.6e-6).unwrap(),
         };
-        let cost = price.of(Usage { input_tokens: 1_000_000, output_tokens: 500_000 });
+        let cost = price.cost(Usage { input_tokens: 1_000_000, output_tokens: 500_000 });
         assert_eq!((cost.tokens, cost.money), (1_500_000, Money::from_dollars(0.45).unwrap()));
         for bad in [-1.0, f64::NAN, f64::INFINITY, 1e9] {
             assert_eq!(Money::from_dollars(bad), None);
@@ -440,7 +400,7 @@ mod tests {
             second.settle(counted);
             let refused = next.join().unwrap().unwrap_err();
             assert!(
-                matches!(refused, BudgetError::Overrun { counted: told, .. } if told == counted),
+                matches!(refused, BudgetError::Overrun { counted: found, .. } if found == counted),
                 "{refused}"
             );
         });
@@ -469,15 +429,6 @@ mod tests {
         let priced = Cost { tokens: 7, money: Money::from_dollars(0.5).unwrap() };
         assert_eq!((priced.to_string().as_str(), priced.dollars()), ("7 tokens, $0.500000", Some(0.5)));
         assert_eq!(Cost::default().dollars(), Some(0.0));
-    }
-
-    #[test]
-    fn what_an_earlier_run_left_under_way_is_booked_once() {
-        let budget = Budget::new(Limits { tokens: Some(100), money: None }, cost(90));
-        let earlier = budget.reopen(cost(60));
-        assert!(budget.reserve(cost(11), Instant::now()).is_err(), "it may still cost that");
-        earlier.settle(cost(5));
-        assert_eq!((budget.spending().spent, budget.spending().reserved), (cost(35), cost(0)));
     }
 
     #[test]

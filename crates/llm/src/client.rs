@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::budget::{Booked, Budget, BudgetError, Cost};
+use crate::budget::{Booked, Budget, BudgetError, Cost, Reservation, Usage};
 use crate::error::{Failure, LlmError, beginning};
 use crate::key::ApiKey;
 use crate::pace::{self, Ending, Limiter, PaceError};
@@ -25,7 +25,6 @@ use crate::wire::{self, Call};
 pub struct Estimate {
     /// Number of calls whose answers are stored, which cost nothing.
     pub stored: usize,
-    /// Number of calls that would be sent.
     pub calls: usize,
     /// Maximum cost of these, if the first attempts succeed: far above the typical cost, because it assumes that
     /// every byte is a token and every answer has the maximum length.
@@ -46,7 +45,6 @@ pub struct Client {
     store_failure: OnceLock<(PathBuf, String)>,
 }
 
-/// Callbacks during a call.
 pub struct CallControl<'a> {
     /// Called right before an attempt is sent; nothing is sent if it returns false.
     pub sending: &'a mut dyn FnMut() -> bool,
@@ -313,14 +311,6 @@ impl Client {
         self.request(&call, call.body.clone()).key()
     }
 
-    /// Stores an answer that came in a batch in the cache and the recording, like those of [`Client::chat`].
-    pub fn keep(&self, request: &ChatRequest, body: &str) {
-        if self.keeps_answers() {
-            let call = wire::chat_call(&self.endpoint, request);
-            self.store(&self.request(&call, call.body.clone()), &parsed(body));
-        }
-    }
-
     fn keeps_answers(&self) -> bool {
         self.cache.is_some() || self.recorder.is_some()
     }
@@ -340,9 +330,6 @@ impl Client {
     }
 
     /// Estimated cost of `requests`; nothing is sent.
-    ///
-    /// # Errors
-    /// When the cache cannot be read.
     pub fn estimate_chat(&self, requests: &[ChatRequest]) -> Result<Estimate, LlmError> {
         let mut estimate = Estimate::default();
         for request in requests {
@@ -351,23 +338,8 @@ impl Client {
                 estimate.stored += 1;
             } else {
                 estimate.calls += 1;
-                estimate.worst += self.endpoint.price.of(call.worst);
+                estimate.worst += self.endpoint.price.cost(call.worst);
             }
-        }
-        Ok(estimate)
-    }
-
-    /// Estimated cost of the embeddings of `texts`; nothing is sent.
-    ///
-    /// # Errors
-    /// When the cache cannot be read, or the provider does not offer embeddings.
-    pub fn estimate_embed(&self, texts: &[&str]) -> Result<Estimate, LlmError> {
-        let mut vectors = HashMap::new();
-        let missing = self.missing_embeddings(texts, &mut vectors)?;
-        let mut estimate = Estimate { stored: vectors.len() - missing.len(), ..Estimate::default() };
-        for batch in missing.chunks(self.endpoint.settings.embedding_batch) {
-            estimate.calls += 1;
-            estimate.worst += self.endpoint.price.of(self.embedding_call(batch)?.worst);
         }
         Ok(estimate)
     }
@@ -440,7 +412,7 @@ impl Client {
         };
         let begin = Instant::now();
         let deadline = begin + self.endpoint.deadline();
-        let worst = self.endpoint.price.of(call.worst);
+        let worst = self.endpoint.price.cost(call.worst);
         let late = |last: Option<Failure>| Failure::Deadline {
             seconds: begin.elapsed().as_secs_f64(),
             last: last.map(Box::new),
@@ -448,6 +420,19 @@ impl Client {
         let asked_to_wait = |wait: Duration, last: Option<Failure>| Failure::AskedToWait {
             seconds: wait.as_secs_f64(),
             last: last.map(Box::new),
+        };
+        // Without a reported usage, an attempt that may be billed keeps its reservation.
+        let mut book = |usage: Option<Usage>, may_cost: bool, reservation: Reservation| match usage {
+            Some(usage) => {
+                let cost = self.endpoint.price.cost(usage);
+                *booked += Booked::counted(cost);
+                reservation.settle(cost);
+            }
+            None if may_cost => {
+                *booked += Booked::worst(worst);
+                drop(reservation);
+            }
+            None => reservation.release(),
         };
         let mut last: Option<Failure> = None;
         for attempt in 1.. {
@@ -483,17 +468,8 @@ impl Client {
             let failure = match answer {
                 Ok(answer) => {
                     // The server bills what it counted, even if the rest is unusable.
-                    match wire::usage(&answer, call.worst.output_tokens > 0) {
-                        Some(usage) => {
-                            let cost = self.endpoint.price.of(usage);
-                            *booked += Booked::counted(cost);
-                            reservation.settle(cost);
-                        }
-                        None => {
-                            *booked += Booked::worst(worst);
-                            drop(reservation);
-                        }
-                    }
+                    let usage = wire::usage(&answer, call.worst.output_tokens > 0);
+                    book(usage, true, reservation);
                     match parse(&answer) {
                         Ok(parsed) => {
                             permit.end(Ending::Answered);
@@ -503,12 +479,7 @@ impl Client {
                     }
                 }
                 Err(failure) => {
-                    if failure.may_cost() {
-                        *booked += Booked::worst(worst);
-                        drop(reservation);
-                    } else {
-                        reservation.release();
-                    }
+                    book(failure.usage(), failure.may_cost(), reservation);
                     failure
                 }
             };
@@ -548,7 +519,6 @@ impl Client {
     }
 }
 
-/// Parses a body that is known to be JSON.
 fn parsed(body: &str) -> Value {
     serde_json::from_str(body).unwrap_or_else(|_| Value::String(body.to_owned()))
 }

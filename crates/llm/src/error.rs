@@ -5,55 +5,41 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::budget::BudgetError;
+use crate::budget::{BudgetError, Usage};
 
 /// Why there is no answer. No text in it contains a key.
 #[derive(Debug, thiserror::Error)]
 pub enum LlmError {
-    /// The settings of an endpoint are invalid.
     #[error("endpoint settings: {problem}")]
     Settings {
         /// The setting, what was expected, and what to do.
         problem: String,
     },
-    /// The key cannot be read.
     #[error("the environment variable {variable} {problem}; set it to the key of the endpoint")]
-    Key {
-        /// Name of the environment variable.
-        variable: String,
-        /// The problem with its value.
-        problem: String,
-    },
+    Key { variable: String, problem: String },
     /// The endpoint gave no usable answer.
     #[error("{endpoint}: {failure} (attempt {attempts})")]
     Failed {
-        /// Address and model.
         endpoint: String,
         /// Number of attempts, including those that could not be sent.
         attempts: u32,
-        /// How the last attempt failed.
         failure: Failure,
     },
     /// The call may cost more than is left.
     #[error("{endpoint}: {problem}")]
     Budget {
-        /// Address and model.
         endpoint: String,
         /// The requested amount and the rest.
         problem: BudgetError,
     },
-    /// A recording has no answer to a request.
     #[error(
         "{path}: no recorded answer of {endpoint} to this request (sample {sample}): {request}\n\
          Record it by running with the endpoint and a recording file, or restore the prompt and the settings that it \
          was recorded with."
     )]
     NotRecorded {
-        /// The path of the recording.
         path: PathBuf,
-        /// Address and model.
         endpoint: String,
-        /// The sample number of the request.
         sample: u32,
         /// The request's body, shortened.
         request: String,
@@ -61,25 +47,19 @@ pub enum LlmError {
     /// The cache or a recording cannot be read or written.
     #[error("{path}: {problem}")]
     Store {
-        /// Path of the file or directory.
         path: PathBuf,
-        /// What was expected and what to do.
+        /// Expectation and remedy.
         problem: String,
-        /// The error from the system.
         #[source]
         source: Option<std::io::Error>,
     },
 }
 
-/// How one attempt failed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 pub enum Failure {
     /// A request contains the key itself, which would reach the model, the cache and recordings. It was not sent.
     #[error("the request contains the value of the environment variable {variable}; remove it from the text")]
-    KeyInRequest {
-        /// Name of the environment variable.
-        variable: String,
-    },
+    KeyInRequest { variable: String },
     /// The attempt was withdrawn before it was sent, because the user stopped.
     #[error("it was withdrawn before it was sent")]
     Withdrawn,
@@ -98,14 +78,16 @@ pub enum Failure {
     /// The server answered with an error status.
     #[error("status {status}: {message}; {}", advice(*.status, *.quota_used_up))]
     Status {
-        /// The HTTP status.
         status: u16,
         /// The beginning of the server's message.
         message: String,
-        /// How long the server asks to wait.
+        /// The requested wait.
         retry_after: Option<Duration>,
         /// Whether the account's quota is used up, rather than a rate limit.
         quota_used_up: bool,
+        /// The usage that the server reports despite the failure.
+        #[serde(default)]
+        usage: Option<Usage>,
     },
     /// The answer did not come in time.
     #[error("no complete answer within {seconds:.1} s; raise `timeout_seconds`, or ask for fewer tokens")]
@@ -117,7 +99,7 @@ pub enum Failure {
     #[error("the server asks to wait {seconds:.0} s, beyond the deadline of the call{}; try again after that, \
              or raise `deadline_seconds`", last_met(.last))]
     AskedToWait {
-        /// How long it asks to wait from now, in seconds.
+        /// The requested wait from now, in seconds.
         seconds: f64,
         /// The failure with which the server asked to wait, if it was in this call.
         last: Option<Box<Failure>>,
@@ -128,25 +110,18 @@ pub enum Failure {
     Deadline {
         /// Duration of the call so far, in seconds.
         seconds: f64,
-        /// The failure of the last attempt, if there was one.
         last: Option<Box<Failure>>,
     },
     /// No connection was made: nothing was sent.
     #[error("no connection: {problem}; check the address, and whether the server is running")]
-    Unreachable {
-        /// The error from the transport.
-        problem: String,
-    },
+    Unreachable { problem: String },
     /// The connection broke after something was sent.
     #[error("the connection broke: {problem}; check the server and the network")]
-    Broken {
-        /// The error from the transport.
-        problem: String,
-    },
+    Broken { problem: String },
     /// The server reported success, but the body is not an answer.
     #[error("the answer cannot be used: {problem}; check that the address is that of a model server's API")]
     Answer {
-        /// What was expected and what was received.
+        /// The expected and the received content.
         problem: String,
     },
 }
@@ -155,9 +130,8 @@ impl Failure {
     /// Whether another attempt may succeed.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
-            // Temporary redirects are not followed; the next attempt may not be redirected.
             Self::Status { status, quota_used_up, .. } => {
-                !quota_used_up && matches!(status, 302 | 303 | 307 | 408 | 409 | 425 | 429 | 500..=599)
+                !quota_used_up && matches!(status, 408 | 409 | 425 | 429 | 500..=599)
             }
             Self::TimedOut { .. } | Self::Unreachable { .. } | Self::Broken { .. } | Self::Answer { .. } => {
                 true
@@ -170,12 +144,21 @@ impl Failure {
         }
     }
 
-    /// Whether the server may have done the work and bill it: if an answer is late, truncated or unparsable, this is
-    /// unknown. Rejections and failed connections cost nothing.
+    /// The usage that the server reports despite the failure.
+    pub(crate) fn usage(&self) -> Option<Usage> {
+        match self {
+            Self::Status { usage, .. } => *usage,
+            _ => None,
+        }
+    }
+
+    /// True if the server may have done the work and bill it without reporting it: if an answer is late, truncated or
+    /// unparsable, or a gateway lost its server, this is unknown. An error that the server itself reports without a
+    /// usage costs nothing, like rejections and failed connections.
     pub(crate) fn may_cost(&self) -> bool {
         match self {
+            Self::Status { status, .. } => matches!(status, 408 | 502 | 504 | 520..=524),
             Self::TimedOut { .. } | Self::Broken { .. } | Self::Answer { .. } => true,
-            Self::Status { status, .. } => matches!(status, 408 | 500..=599) && !matches!(status, 503 | 529),
             Self::Unauthorized { .. }
             | Self::AskedToWait { .. }
             | Self::Deadline { .. }
@@ -185,7 +168,7 @@ impl Failure {
         }
     }
 
-    /// How long the server asks to wait before the next attempt.
+    /// The wait that the server requests before the next attempt.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status { retry_after, .. } => *retry_after,
@@ -194,7 +177,6 @@ impl Failure {
     }
 
     /// Whether the server rejects this request and would reject it again, though it may accept others.
-    #[must_use]
     pub fn is_rejection(&self) -> bool {
         matches!(self, Self::Status { status: 400 | 413 | 422, quota_used_up: false, .. })
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use regex::{Captures, Regex};
+use regex::{Captures, Regex, RegexBuilder};
 
 use crate::error::LlmError;
 
@@ -86,7 +86,7 @@ impl ApiKey {
             ));
         }
         let is_guarded = !is_word(secret) || secret.len() >= MIN_WORD_KEY_BYTES;
-        let finder = is_guarded.then(|| Finder::of(secret)).transpose();
+        let finder = is_guarded.then(|| Finder::new(secret)).transpose();
         let finder = finder.map_err(|_| fail("is too long; expected at most a few thousand characters"))?;
         Ok(Self { secret: secret.to_owned(), variable: variable.to_owned(), finder })
     }
@@ -122,8 +122,8 @@ impl ApiKey {
     }
 }
 
-/// Finds a key verbatim, escaped for JSON, also in JSON within JSON, and percent-encoded, also more than once. Keys in
-/// other encodings, in parts or paraphrased are not found.
+/// Finds a key verbatim, escaped for JSON, also in JSON within JSON, percent-encoded, also more than once, and in
+/// hexadecimal or base64, also as part of a longer text. Keys in other encodings, in parts or paraphrased are not found.
 #[derive(Clone)]
 struct Finder {
     key: Regex,
@@ -131,24 +131,54 @@ struct Finder {
     key_or_escape: Regex,
 }
 
+/// A backslash, as any number of writers of JSON write it.
+const BACKSLASH: &str = r"\\(?:\\|(?i:u005c))*";
+
+/// Maximum size of a compiled pattern: enough for keys of a few thousand characters.
+const MAX_PATTERN_BYTES: usize = 64 << 20;
+
 impl Finder {
     /// For a key of printable ASCII characters.
-    fn of(secret: &str) -> Result<Self, regex::Error> {
-        /// A backslash, as any number of writers of JSON write it.
-        const BACKSLASH: &str = r"\\(?:\\|(?i:u005c))*";
-        let character = |byte: u8| {
-            let plain = match byte {
-                b'\\' => BACKSLASH.to_owned(),
-                _ => format!("(?:{BACKSLASH})?{}", regex::escape(&char::from(byte).to_string())),
-            };
-            format!("(?:{plain}|{BACKSLASH}(?i:u00{byte:02x})|%(?:25)*(?i:{byte:02x}))")
-        };
-        let key: String = secret.bytes().map(character).collect();
+    fn new(secret: &str) -> Result<Self, regex::Error> {
+        let verbatim: String = secret.bytes().map(character).collect();
+        let digits: Vec<String> = secret.bytes().map(|byte| format!("(?i:{byte:02x})")).collect();
+        let mut forms =
+            vec![verbatim, format!("(?:{BACKSLASH})?{}", digits.join(r"[ :,\\-]{0,3}(?:0?[xX])?"))];
+        // In a longer text, the key may begin at any byte of a group of three.
+        forms.extend((0..3).map(|offset| format!("(?:{BACKSLASH})?{}", in_base64(secret, offset))));
+        let key = format!("(?:{})", forms.join("|"));
+        let compiled = |pattern: &str| RegexBuilder::new(pattern).size_limit(MAX_PATTERN_BYTES).build();
         Ok(Self {
-            key: Regex::new(&key)?,
-            key_or_escape: Regex::new(&format!("(?<key>{key})|{BACKSLASH}u[0-9a-fA-F]{{4}}"))?,
+            key: compiled(&key)?,
+            key_or_escape: compiled(&format!("(?<key>{key})|{BACKSLASH}u[0-9a-fA-F]{{4}}"))?,
         })
     }
+}
+
+/// The pattern of a character, plain or escaped.
+fn character(byte: u8) -> String {
+    let plain = match byte {
+        b'\\' => BACKSLASH.to_owned(),
+        _ => format!("(?:{BACKSLASH})?{}", regex::escape(&char::from(byte).to_string())),
+    };
+    format!("(?:{plain}|{BACKSLASH}(?i:u00{byte:02x})|%(?:25)*(?i:{byte:02x}))")
+}
+
+/// The pattern of the digits that `secret` determines in base64 (RFC 4648, both alphabets) after `offset` other bytes.
+fn in_base64(secret: &str, offset: usize) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let bytes = [&[0; 3][..offset], secret.as_bytes(), &[0]].concat();
+    let n_bytes = offset + secret.len();
+    let digit = |number: usize| {
+        let (at, bit) = (number * 6 / 8, number * 6 % 8);
+        let window = u16::from(bytes[at]) << 8 | u16::from(bytes[at + 1]);
+        match DIGITS[usize::from(window >> (10 - bit) & 63)] {
+            b'+' => format!("(?:{}|-)", character(b'+')),
+            b'/' => format!("(?:{}|_)", character(b'/')),
+            digit => char::from(digit).to_string(),
+        }
+    };
+    ((offset * 8).div_ceil(6)..n_bytes * 8 / 6).map(digit).collect()
 }
 
 /// Whether `secret` is a placeholder word: letters of one case, with `-` and `_` between.
@@ -218,6 +248,30 @@ mod tests {
         {
             assert_eq!(key.redact(other), other);
         }
+    }
+
+    #[test]
+    fn a_key_is_hidden_in_base64_and_hexadecimal() {
+        // Made with Python's `base64` and `bytes.hex`.
+        let key = ApiKey::new("K", "sk-a>b?0123456789~~").unwrap();
+        for (form, expected) in [
+            ("c2stYT5iPzAxMjM0NTY3ODl+fg==", "[K]g=="),
+            ("c2stYT5iPzAxMjM0NTY3ODl-fg", "[K]g"),
+            ("dXNlcjpzay1hPmI/MDEyMzQ1Njc4OX5+", "dXNlcjp[K]"),
+            (r"dXNlcjpzay1hPmI\/MDEyMzQ1Njc4OX5\u002b", "dXNlcjp[K]"),
+            ("eHNrLWE+Yj8wMTIzNDU2Nzg5fn55", "eH[K]55"),
+            ("eHlzay1hPmI_MDEyMzQ1Njc4OX5-eg", "eHl[K]eg"),
+            ("736b2d613e623f303132333435363738397e7e", "[K]"),
+            ("73:6B:2D:61:3E:62:3F:30:31:32:33:34:35:36:37:38:39:7E:7E", "[K]"),
+            (r"\x73\x6b\x2d\x61\x3e\x62\x3f\x30\x31\x32\x33\x34\x35\x36\x37\x38\x39\x7e\x7e", r"\x[K]"),
+        ] {
+            assert!(key.is_in(form), "{form}");
+            assert_eq!(key.redact(&format!("<{form}>")), format!("<{expected}>"));
+        }
+        for other in ["c2stYT5iPzAxMjM0NTY3ODl", "736b2d613e623f303132333435363738397e7f"] {
+            assert!(!key.is_in(other), "{other}");
+        }
+        assert!(ApiKey::new("K", &"aB3/".repeat(1000)).is_ok());
     }
 
     /// `text` as a JSON string, with characters accepted by `escapable` escaped if the corresponding bit of `escapes`

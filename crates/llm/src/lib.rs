@@ -16,7 +16,6 @@
 //! # Ok::<(), quarry_llm::LlmError>(())
 //! ```
 
-pub mod batch;
 pub mod budget;
 mod client;
 mod error;
@@ -26,10 +25,10 @@ mod request;
 mod retry;
 mod settings;
 mod store;
+mod surrogate;
 mod transport;
 mod wire;
 
-pub use batch::Batches;
 pub use budget::{Booked, Budget, BudgetError, Cost, Limits, Money, Spending, Usage};
 pub use client::{CallControl, Client, Estimate};
 pub use error::{Failure, LlmError};
@@ -38,4 +37,5 @@ pub use request::{ChatAnswer, ChatRequest, Embeddings, Message, Origin, Role, Sc
 pub use settings::{Provider, Settings};
 pub use store::cached::CachedAnswers;
 pub use store::{Cache, Recorder, Recording};
+pub use surrogate::lone_surrogate;
 pub use transport::{Attempt, HttpTransport, Transport};

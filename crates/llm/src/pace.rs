@@ -32,7 +32,7 @@ enum Turn {
     Later,
 }
 
-/// How a call ended, for the pace.
+/// Outcome of a call, for the pace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Answered,
@@ -192,7 +192,6 @@ pub(crate) enum PaceError {
     Late,
     /// It would start after the deadline, because the server asks to wait this long.
     Paused(Duration),
-    /// The call was canceled.
     Canceled,
 }
 
@@ -215,9 +214,6 @@ impl Limiter {
     }
 
     /// Waits until a call of about `tokens` may start, or `is_over`.
-    ///
-    /// # Errors
-    /// When it would start after `deadline`, or was canceled.
     pub(crate) fn turn(
         &self,
         tokens: u64,
@@ -252,7 +248,6 @@ impl Limiter {
     }
 }
 
-/// A call in flight.
 #[derive(Debug)]
 pub(crate) struct Permit<'a> {
     limiter: &'a Limiter,
@@ -262,7 +257,6 @@ pub(crate) struct Permit<'a> {
 }
 
 impl Permit<'_> {
-    /// Ends the call with its outcome.
     pub(crate) fn end(mut self, ending: Ending) {
         self.ending = ending;
     }

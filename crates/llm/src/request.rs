@@ -5,29 +5,22 @@ use serde_json::Value;
 
 use crate::budget::Usage;
 
-/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// The system message, which sets the task.
     System,
-    /// The user.
     User,
-    /// The model.
     Assistant,
 }
 
-/// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Message {
-    /// The author.
     pub role: Role,
-    /// The text.
     pub content: String,
 }
 
 impl Message {
-    /// A message of `role`.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
         Self { role, content: content.into() }
     }
@@ -43,7 +36,6 @@ pub struct Schema {
     pub schema: Value,
 }
 
-/// A question to a chat model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatRequest {
     /// The conversation so far.
@@ -71,10 +63,8 @@ impl ChatRequest {
     }
 }
 
-/// Why an answer ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
-    /// The model completed it.
     Complete,
     /// The answer reached its token limit and may be truncated.
     Length,
@@ -84,31 +74,24 @@ pub enum Stop {
     Other(String),
 }
 
-/// The source of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// The endpoint; this answer was paid for.
     Endpoint,
-    /// The cache.
     Cache,
-    /// A recording.
     Recording,
 }
 
-/// A chat model's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatAnswer {
     /// The model's text; for a refusal, the reason it gives.
     pub text: String,
-    /// Why it ended.
     pub stop: Stop,
     /// Tokens as counted by the server when the question was sent.
     pub usage: Option<Usage>,
-    /// Its source.
     pub origin: Origin,
 }
 
-/// Embeddings of texts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Embeddings {
     /// A vector for each text, in the order of the texts, as returned by the server: not normalized.

@@ -12,7 +12,6 @@ use crate::key::{invalid_variable, is_variable};
 /// Maximum time limit of an attempt or a call.
 pub(crate) const MAX_DURATION: Duration = Duration::from_secs(1_000_000);
 
-/// The API of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Provider {
@@ -29,7 +28,6 @@ pub enum Provider {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// The API that it implements.
     pub provider: Provider,
     /// Base URL of the API, such as `http://localhost:11434/v1` or `https://api.anthropic.com/v1`.
     pub base_url: String,
@@ -53,7 +51,6 @@ pub struct Settings {
     /// Maximum duration of a call with all its attempts and waits.
     #[serde(default = "fifteen_minutes")]
     pub deadline_seconds: f64,
-    /// Maximum number of attempts of a call.
     #[serde(default = "six")]
     pub attempts: u32,
     /// Maximum number of concurrent calls; lowered if the server refuses them.
@@ -209,17 +206,14 @@ impl Address {
     }
 }
 
-/// Validated settings.
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoint {
     pub(crate) settings: Settings,
     pub(crate) address: Address,
-    /// The price of one token.
     pub(crate) price: Price,
 }
 
 impl Endpoint {
-    /// The name of the endpoint in messages.
     pub(crate) fn name(&self) -> String {
         format!("{} ({})", self.address.base, self.settings.model)
     }

@@ -53,7 +53,7 @@ fn failed(path: &Path, problem: &str, source: io::Error) -> LlmError {
     LlmError::Store { path: path.to_owned(), problem: format!("{problem}: {source}"), source: Some(source) }
 }
 
-/// How often an answer is stored while others remove its directory. Answers were paid for.
+/// Number of tries to store an answer while others remove its directory. Answers were paid for.
 const STORE_ATTEMPTS: usize = 20;
 
 /// Answers on disk under the hash of their request, one file each: a line with the hash of the rest, and the exchange
@@ -159,7 +159,7 @@ impl Recorder {
     /// Opens or creates the recording at `path`. A truncated last line is removed.
     ///
     /// # Errors
-    /// [`LlmError::Store`] if the file is not writable: this is detected before an answer is paid for.
+    /// [`LlmError::Store`] if the file is not a recording, or not writable: this is detected before an answer is paid for.
     pub fn append(path: &Path) -> Result<Self, LlmError> {
         let open = || -> io::Result<File> {
             let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
@@ -169,6 +169,9 @@ impl Recorder {
             locked(&file, || {
                 let mut bytes = Vec::new();
                 (&file).read_to_end(&mut bytes)?;
+                if !is_recording(&bytes) {
+                    return Err(io::Error::other("it is another file, not a recording"));
+                }
                 let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
                 file.set_len(whole as u64)?;
                 append(&file, &PROBE)?;
@@ -191,6 +194,18 @@ impl Recorder {
         };
         let problem = "cannot write to the recording; free some space, or name another file";
         write().map_err(|source| failed(&self.path, problem, source))
+    }
+}
+
+/// Whether a file begins as a recording does, cut off or not.
+fn is_recording(bytes: &[u8]) -> bool {
+    let bytes = bytes.trim_ascii_start();
+    match bytes.iter().position(|&byte| byte == b'\n') {
+        Some(end) => serde_json::from_slice::<Exchange>(&bytes[..end]).is_ok(),
+        None => {
+            let first = br#"{"url":"#;
+            first.starts_with(&bytes[..bytes.len().min(first.len())])
+        }
     }
 }
 
@@ -242,7 +257,6 @@ impl Recording {
         Ok(Self { path: path.to_owned(), answers })
     }
 
-    /// The path of its file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -329,6 +343,22 @@ mod tests {
         assert_eq!(recording.get(&request("a")), Some(&json!(3)));
         assert_eq!(recording.get(&request("b")), Some(&json!(2)));
         assert_eq!(recording.get(&request("c")), None);
+    }
+
+    #[test]
+    fn another_file_does_not_become_a_recording() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("notes");
+        for text in ["alias ls=rm\n", "no end of line", "{\"url\": 1}\n", "{\"a\": 1"] {
+            fs::write(&path, text).unwrap();
+            let error = Recorder::append(&path).unwrap_err().to_string();
+            assert!(error.contains("not a recording"), "{error}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+        for text in ["", "{\"ur", "{\"url\":\"ht"] {
+            fs::write(&path, text).unwrap();
+            Recorder::append(&path).unwrap();
+        }
     }
 
     proptest! {

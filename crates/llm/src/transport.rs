@@ -10,13 +10,11 @@ use ureq::{Agent, Error, Timeout};
 use crate::error::{Failure, LlmError, beginning};
 use crate::key::ApiKey;
 use crate::settings::{Address, KEY_IN_ADDRESS, MAX_DURATION, Provider};
-use crate::wire::server_message;
+use crate::surrogate;
+use crate::wire::{self, server_message};
 
 /// Maximum size of an answer, in bytes: 512 vectors of 4096 values are about 40 MB.
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
-
-/// Maximum size of a file with the answers of a batch, in bytes.
-const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// Maximum number of bytes read of an error's body: enough for any message.
 const MAX_ERROR_BYTES: u64 = 1 << 20;
@@ -30,13 +28,10 @@ const CONNECT: Duration = Duration::from_secs(15);
 pub struct Attempt {
     /// Name of the call: the same for all its attempts, and for equal calls (see [`crate::Client::chat_name`]).
     pub name: String,
-    /// The API that it is made for.
     pub provider: Provider,
     /// The path relative to the base URL, beginning with a slash.
     pub path: String,
-    /// The JSON body.
     pub body: String,
-    /// Time limit.
     pub timeout: Duration,
 }
 
@@ -96,7 +91,9 @@ impl HttpTransport {
             return Failure::Unauthorized { status, variable };
         }
         let (message, quota_used_up) = server_message(body);
-        Failure::Status { status, message: beginning(&message), retry_after, quota_used_up }
+        // An embedding has no output tokens, nor has an answer that failed before the first one.
+        let usage = wire::usage(body, false);
+        Failure::Status { status, message: beginning(&message), retry_after, quota_used_up, usage }
     }
 
     fn failure(&self, error: Error, timeout: Duration) -> Failure {
@@ -139,22 +136,7 @@ impl Transport for HttpTransport {
     /// The key is redacted from all text that is returned.
     fn post(&self, attempt: &Attempt) -> Result<String, Failure> {
         let Attempt { provider, path, body, timeout, .. } = attempt;
-        self.exchange(*provider, path, Some(("application/json", body)), *timeout)
-    }
-}
-
-impl HttpTransport {
-    /// Sends `content`, with its type, to a path, or sends a GET request if there is none. The key is redacted from
-    /// all text that is returned.
-    pub(crate) fn exchange(
-        &self,
-        provider: Provider,
-        path: &str,
-        content: Option<(&str, &str)>,
-        timeout: Duration,
-    ) -> Result<String, Failure> {
-        let holds_key = |key: &&ApiKey| content.is_some_and(|(_, body)| key.is_in(body));
-        if let Some(key) = self.key.as_ref().filter(holds_key) {
+        if let Some(key) = self.key.as_ref().filter(|key| key.is_in(body)) {
             return Err(Failure::KeyInRequest { variable: key.variable().to_owned() });
         }
         // Without the slash, the path could change the host.
@@ -163,9 +145,9 @@ impl HttpTransport {
         }
         let url = format!("{}{path}", self.address.base);
         // An attempt may come from another machine, and larger durations overflow the clock.
-        let timeout = timeout.min(MAX_DURATION);
+        let timeout = (*timeout).min(MAX_DURATION);
         let mut headers = vec![("accept", "application/json".to_owned())];
-        if provider == Provider::Anthropic {
+        if *provider == Provider::Anthropic {
             headers.push(("anthropic-version", "2023-06-01".to_owned()));
         }
         if let Some(key) = &self.key {
@@ -174,20 +156,9 @@ impl HttpTransport {
                 _ => ("authorization", format!("Bearer {}", key.expose())),
             });
         }
-        let answer = match content {
-            Some((kind, body)) => {
-                let request = self.agent.post(url).content_type(kind);
-                let request =
-                    headers.iter().fold(request, |request, (name, value)| request.header(*name, value));
-                request.config().timeout_global(Some(timeout)).build().send(body)
-            }
-            None => {
-                let request = self.agent.get(url);
-                let request =
-                    headers.iter().fold(request, |request, (name, value)| request.header(*name, value));
-                request.config().timeout_global(Some(timeout)).build().call()
-            }
-        };
+        let request = self.agent.post(url).content_type("application/json");
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, value));
+        let answer = request.config().timeout_global(Some(timeout)).build().send(body);
         let failure = |error| self.failure(error, timeout);
         let mut response = answer.map_err(failure)?;
         let status = response.status().as_u16();
@@ -200,12 +171,12 @@ impl HttpTransport {
             let text = self.hide(without_mark(String::from_utf8_lossy(&bytes).into_owned()));
             return Err(self.refusal(status, retry_after, &text));
         }
-        let longest = if content.is_some() { MAX_ANSWER_BYTES } else { MAX_FILE_BYTES };
         // A body may be large: avoid a second copy, unless it contains the key.
-        let bytes = response.body_mut().with_config().limit(longest).read_to_vec().map_err(failure)?;
+        let bytes =
+            response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec().map_err(failure)?;
         let text = String::from_utf8(bytes)
             .map_err(|_| Failure::Answer { problem: "the body is not UTF-8".to_owned() })?;
-        Ok(self.hide(without_mark(text)))
+        Ok(self.hide(surrogate::escaped(without_mark(text))))
     }
 }
 

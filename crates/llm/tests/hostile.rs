@@ -23,7 +23,6 @@ fn escaped() -> String {
     SECRET.replace('+', "\\u002B").replace('/', "\\u002F")
 }
 
-/// The contents of all files in a directory.
 fn contents(directory: &Path) -> String {
     let read = |path: &Path| if path.is_dir() { contents(path) } else { fs::read_to_string(path).unwrap() };
     fs::read_dir(directory).unwrap().map(|entry| read(&entry.unwrap().path())).collect()
@@ -55,6 +54,36 @@ fn a_key_that_comes_back_in_escapes_is_in_nothing_that_goes_out() {
     for part in [SECRET, &escaped(), "do-not"] {
         assert!(!shown.contains(part), "{part}: {shown}");
     }
+}
+
+#[test]
+fn a_key_that_comes_back_in_base64_or_hexadecimal_is_stored_nowhere() {
+    // `SECRET`, and `user:` with it, by Python's `base64`.
+    let encoded = ["c2stZG8tbm90K3Nob3cvdGhpcw==", "dXNlcjpzay1kby1ub3Qrc2hvdy90aGlz"];
+    let hexadecimal = SECRET.bytes().map(|byte| format!("{byte:02X}")).collect::<String>();
+    let said = format!("{} {} {hexadecimal}", encoded[0], encoded[1]);
+    let server = Server::replies([Reply::ok(completion(&said, 1, 1))]);
+    let directory = tempfile::tempdir().unwrap();
+    let client = client(settings(&server)).with_cache(Cache::open(directory.path()).unwrap());
+    let client = client.with_recording(&directory.path().join("recording.jsonl")).unwrap();
+    let answer = client.chat(&question()).unwrap();
+    assert_eq!(answer.text.matches("[TEST_KEY]").count(), 3, "{}", answer.text);
+    let shown = format!("{answer:?} {}", contents(directory.path()));
+    for form in [encoded[0], encoded[1], &hexadecimal, "ZG8tbm90", "c2hvdy90"] {
+        assert!(!shown.contains(form), "{form}: {shown}");
+    }
+}
+
+#[test]
+fn an_answer_with_half_a_character_is_stored_escaped_and_paid_once() {
+    let body = r#"{"choices": [{"message": {"content": "{\"reason\": \"a\ud83d\"}"}}], "usage": {"prompt_tokens": 5, "completion_tokens": 6}}"#;
+    let server = Server::replies([Reply::status(200, body)]);
+    let directory = tempfile::tempdir().unwrap();
+    let open = || client(settings(&server)).with_cache(Cache::open(directory.path()).unwrap());
+    for client in [open(), open()] {
+        assert_eq!(client.chat(&question()).unwrap().text, r#"{"reason": "a\ud83d"}"#);
+    }
+    assert_eq!(server.count(), 1);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Instant;
 
-use quarry_answer::{CallsQuestion, KINDS, SearchQuestion, UnitsRequest};
 use quarry_index::{Event, Filter, Hit};
+use quarry_session::{CallsQuestion, KINDS, Query, UnitsRequest};
 use quarry_source::UnitKind;
 use quarry_text::did_you_mean_or_all;
 use serde::Deserialize;
@@ -14,13 +14,15 @@ use serde_json::Value;
 use crate::error::{RequestError, with_causes};
 use crate::folders::{Folders, Opener, Searchable};
 use crate::locations::{path_of, spelled_path_of};
+use crate::related;
 
 /// The names of all commands.
-pub(crate) const COMMANDS: [&str; 6] = [
+pub(crate) const COMMANDS: [&str; 7] = [
     "quarry.search",
     "quarry.similar",
     "quarry.callers",
     "quarry.callees",
+    related::COMMAND,
     "quarry.status",
     "quarry.refresh",
 ];
@@ -32,7 +34,7 @@ const DEFAULT_CALLS: usize = 100;
 /// Bytes of the longest query.
 const MAX_QUERY_BYTES: usize = 64 << 10;
 
-/// What `workspace/executeCommand` is asked.
+/// Parameters of `workspace/executeCommand`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Execute {
     command: String,
@@ -96,7 +98,7 @@ impl<O: Opener> Folders<O> {
     pub(crate) fn execute(
         &self,
         asked: Execute,
-        events: &(dyn Fn(Event) + Sync),
+        events: &(dyn Fn(&Event) + Sync),
     ) -> Result<Value, RequestError> {
         let Execute { command, arguments } = asked;
         match command.as_str() {
@@ -117,10 +119,14 @@ impl<O: Opener> Folders<O> {
                 let calls: Calls = arguments_of(&command, arguments)?;
                 self.answer(None, events, |found| found.callees(&calls))
             }
+            related::COMMAND => {
+                let asked: related::Asked = arguments_of(&command, arguments)?;
+                self.answer(None, events, |found| found.view(&found.related(&asked)?))
+            }
             "quarry.status" => Ok(json(&self.status()?)?),
             "quarry.refresh" => {
                 self.mark_changed();
-                self.answer(None, events, |_| Ok(Value::Null))
+                self.refresh(events).map(|()| Value::Null)
             }
             other => Err(RequestError::Parameters(format!(
                 "unknown command {other:?}; {}",
@@ -143,6 +149,11 @@ impl<O: Opener> Folders<O> {
     }
 }
 
+/// A text in the query syntax.
+pub(crate) fn parsed(text: &str) -> Result<Query, RequestError> {
+    Query::parse(text).map_err(|error| RequestError::Parameters(error.with_place()))
+}
+
 impl Searchable {
     fn search(&self, asked: &Search) -> Result<Value, RequestError> {
         if asked.query.len() > MAX_QUERY_BYTES {
@@ -159,15 +170,11 @@ impl Searchable {
             Some(folder) => filter.in_roots(vec![self.folder(folder)?]),
             None => filter,
         };
-        let request = UnitsRequest {
-            filter: Some(&filter),
-            threshold: self.threshold(),
-            limit: limit(asked.limit, self.limit())?,
-            ..UnitsRequest::new(self.ranking())
-        };
-        let question = SearchQuestion::of(asked.query.trim());
-        let found = quarry_answer::search(&self.tree.index, question, None, &request)?;
-        self.view(&found.answer(&self.tree, self.shown(), self.open_time)?)
+        let trees = self.tree.names();
+        let limit = limit(asked.limit, self.defaults.limit)?;
+        let request = UnitsRequest { trees: &trees, ..self.defaults.request(&filter, limit) };
+        let found = quarry_session::search(&self.tree.index, parsed(asked.query.trim())?, &request)?;
+        self.view(&found.answer(&self.tree, &self.defaults.shown(), self.open_time)?)
     }
 
     fn similar(&self, asked: &Similar) -> Result<Value, RequestError> {
@@ -176,13 +183,10 @@ impl Searchable {
         let given = self.tree.index.unit_at_in(root, &path, line).ok_or_else(|| {
             RequestError::Failed(format!("{path}:{line}: no indexed unit covers this line"))
         })?;
-        let request = UnitsRequest {
-            limit: limit(asked.limit, self.limit())?,
-            threshold: self.threshold(),
-            ..UnitsRequest::new(self.ranking())
-        };
-        let found = quarry_answer::similar(&self.tree.index, &given, &request)?;
-        self.view(&found.answer(&self.tree, self.shown(), self.open_time)?)
+        let all = Filter::default();
+        let request = self.defaults.request(&all, limit(asked.limit, self.defaults.limit)?);
+        let found = quarry_session::similar(&self.tree.index, &given, &request)?;
+        self.view(&found.answer(&self.tree, &self.defaults.shown(), self.open_time)?)
     }
 
     fn callers(&self, asked: &Calls) -> Result<Value, RequestError> {
@@ -193,7 +197,7 @@ impl Searchable {
         let (query, took) = (query.as_str(), begun.elapsed());
         let definitions = definitions.as_slice();
         let question = CallsQuestion { query, definitions, limit, took, open_time: self.open_time };
-        self.view(&quarry_answer::callers(&self.tree, &question, &calls))
+        self.view(&quarry_session::callers(&self.tree, &question, &calls))
     }
 
     fn callees(&self, asked: &Calls) -> Result<Value, RequestError> {
@@ -205,10 +209,10 @@ impl Searchable {
         let (query, took) = (query.as_str(), begun.elapsed());
         let definitions = definitions.as_slice();
         let question = CallsQuestion { query, definitions, limit, took, open_time: self.open_time };
-        self.view(&quarry_answer::callees(&self.tree, &question, &calls))
+        self.view(&quarry_session::callees(&self.tree, &question, &calls))
     }
 
-    /// What is asked about, and its definitions; none where nothing has the name.
+    /// The symbol and its definitions; none if nothing has the name.
     fn definitions(&self, asked: &Calls) -> Result<(String, Vec<Hit>), RequestError> {
         match asked {
             Calls { name: Some(name), uri: None, line: None, .. } if !name.trim().is_empty() => {
@@ -261,7 +265,7 @@ fn arguments_of<T: DeserializeOwned>(command: &str, arguments: Vec<Value>) -> Re
     serde_json::from_value(argument).map_err(|error| problem(error.to_string()))
 }
 
-fn limit(asked: Option<usize>, default: usize) -> Result<usize, RequestError> {
+pub(crate) fn limit(asked: Option<usize>, default: usize) -> Result<usize, RequestError> {
     match asked {
         None => Ok(default),
         Some(limit @ 1..=MAX_RESULTS) => Ok(limit),

@@ -53,7 +53,7 @@ impl Documents {
         self.version += 1;
     }
 
-    /// How often they have changed.
+    /// Number of changes so far.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }

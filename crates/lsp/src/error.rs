@@ -1,9 +1,10 @@
-//! What can go wrong, for the client or for whoever runs the server.
+//! Errors, for the client or for the user who runs the server.
 
 use std::io;
 
 use lsp_server::{ErrorCode, ResponseError};
 use quarry_index::Error;
+use quarry_session::SessionError;
 
 /// Why the folders of a client cannot be searched.
 #[derive(Debug, thiserror::Error)]
@@ -30,18 +31,27 @@ pub enum ServeError {
 /// Why a request has no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
-    /// What was asked is malformed.
+    /// The request is malformed.
     #[error("{0}")]
     Parameters(String),
-    /// What was asked cannot be answered.
+    /// The request cannot be answered.
     #[error("{0}")]
     Failed(String),
-    /// The index was overwritten while it was read: it must be opened again.
-    #[error("the index was overwritten while it was read; try again")]
-    Replaced,
+    /// The index cannot be searched.
+    #[error("{}", with_causes(.0))]
+    Index(#[from] Error),
     /// See [`OpenError`].
     #[error(transparent)]
     Open(#[from] OpenError),
+}
+
+impl AsRef<dyn std::error::Error + 'static> for RequestError {
+    fn as_ref(&self) -> &(dyn std::error::Error + 'static) {
+        match self {
+            Self::Index(error) => error,
+            error => error,
+        }
+    }
 }
 
 impl RequestError {
@@ -49,23 +59,26 @@ impl RequestError {
     pub(crate) fn response(&self) -> ResponseError {
         let code = match self {
             Self::Parameters(_) => ErrorCode::InvalidParams,
-            Self::Failed(_) | Self::Open(_) => ErrorCode::RequestFailed,
-            Self::Replaced => ErrorCode::ContentModified,
+            Self::Index(Error::Replaced { .. }) => ErrorCode::ContentModified,
+            Self::Failed(_) | Self::Index(_) | Self::Open(_) => ErrorCode::RequestFailed,
         };
         ResponseError { code: code as i32, message: self.to_string(), data: None }
     }
 }
 
-impl From<Error> for RequestError {
-    fn from(error: Error) -> Self {
+impl From<SessionError> for RequestError {
+    fn from(error: SessionError) -> Self {
+        let text = with_causes(&error);
         match error {
-            Error::Replaced { .. } => Self::Replaced,
-            error => Self::Failed(with_causes(&error)),
+            SessionError::Index(Error::NothingToIndex { .. }) | SessionError::NoPath => {
+                Self::Open(OpenError::Nothing(text))
+            }
+            SessionError::Index(error) => Self::Index(error),
+            _ => Self::Open(OpenError::Failed(text)),
         }
     }
 }
 
-/// An error with its causes.
 pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

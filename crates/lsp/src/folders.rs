@@ -2,24 +2,24 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use quarry_answer::{SharedTree, Shown, StatusView, Tree};
-use quarry_index::{Event, RankingWeights};
-use serde_json::Value;
+use quarry_index::{Behind, Event, Index, SplitFiles};
+use quarry_related::Background;
+use quarry_session::settings::SearchDefaults;
+use quarry_session::{Notice, Session, SessionError, SharedTree, Snapshot, StatusView, Tree};
+use quarry_text::counted;
+use serde_json::{Value, json};
 
 use crate::OpenError;
 use crate::documents::Documents;
 use crate::error::RequestError;
 use crate::locations::uri_of;
-
-/// How often an index is opened again that another program overwrites meanwhile.
-const MAX_TIMES: usize = 5;
+use crate::outbox::Outbox;
 
 /// Folders of a client that are searched; the first ones.
-const MAX_FOLDERS: usize = 64;
+pub(crate) const MAX_FOLDERS: usize = 64;
 
 /// Opens trees as the command line and settings say.
 pub trait Opener: Send + Sync + 'static {
@@ -29,17 +29,11 @@ pub trait Opener: Send + Sync + 'static {
     /// Paths that are searched besides the client's folders, absolute.
     fn paths(&self) -> Vec<PathBuf>;
 
-    /// Opens the indexes of some paths, and refreshes them first. Searched paths have the numbers of `paths`. `events` is
-    /// called from several threads.
-    ///
-    /// # Errors
-    /// When one cannot be read or indexed, or all have nothing to index.
-    fn open(
-        &self,
-        paths: &[PathBuf],
-        quality: Option<&str>,
-        events: &(dyn Fn(Event) + Sync),
-    ) -> Result<Opened, OpenError>;
+    /// The trees at some paths, and their searches with a quality.
+    fn session(&self, paths: &[PathBuf], quality: Option<&str>) -> Session;
+
+    /// Is told what happens while an index is opened, from several threads.
+    fn told(&self, notice: Notice);
 
     /// The state of the index of each path.
     ///
@@ -51,77 +45,64 @@ pub trait Opener: Send + Sync + 'static {
     fn watch(&self, paths: &[PathBuf], changed: Arc<dyn Fn() + Send + Sync>) -> Box<dyn Send>;
 }
 
-/// What was opened, and how it is searched unless a request says otherwise.
-pub struct Opened {
-    /// The index of all paths.
-    pub tree: Tree,
-    /// How a search ranks.
-    pub ranking: RankingWeights,
-    /// Maximum number of results.
-    pub limit: usize,
-    /// Minimum confidence, if one is given.
-    pub threshold: Option<f32>,
-    /// What is shown of results.
-    pub shown: Shown,
-}
-
 /// The folders of a client.
 pub(crate) struct Folders<O> {
     opener: O,
+    outbox: Outbox,
     /// As the client spells them.
     paths: Mutex<Vec<PathBuf>>,
+    /// Those that are not searched.
+    left_out: Mutex<Vec<PathBuf>>,
     /// What the client asked for at the start.
     quality: Mutex<Option<String>>,
     documents: Mutex<Documents>,
-    /// Counts changes of files.
-    n_changes: AtomicU64,
-    /// By quality.
-    opened: Mutex<HashMap<Option<String>, Arc<Slot>>>,
+    /// Documents that are split already.
+    split: SplitFiles,
+    /// When files changed last.
+    changed: Mutex<Instant>,
+    /// The folders as they are searched, by quality.
+    trees: Mutex<HashMap<Option<String>, Arc<Trees>>>,
+    related: Arc<Background>,
 }
 
-/// Holds what was opened last; locked while it is opened.
-type Slot = Mutex<Option<Current>>;
-
-/// The index as it was opened last.
-struct Current {
-    /// How many changes it reflects, and the paths that it is of.
-    state: (u64, Vec<PathBuf>),
-    base: Arc<Base>,
-    /// With what editors have not saved, and the version of the documents that this reflects.
-    unsaved: Option<(u64, SharedTree)>,
-}
-
-/// An index of what is on disk.
-struct Base {
-    paths: Vec<PathBuf>,
-    /// The directories that the paths of results are relative to, as the client spells them.
-    directories: Vec<PathBuf>,
-    tree: SharedTree,
-    ranking: RankingWeights,
-    limit: usize,
-    threshold: Option<f32>,
-    shown: Shown,
+/// Folders, and what editors have not saved.
+struct Trees {
+    session: Session,
+    /// With the version of the documents and the index that it reflects.
+    unsaved: Mutex<Option<(u64, Arc<Index>, SharedTree)>>,
 }
 
 /// An index that answers one request.
 pub(crate) struct Searchable {
-    base: Arc<Base>,
+    /// The folders, as the client spells them.
+    paths: Vec<PathBuf>,
+    /// The directories that the paths of results are relative to, as the client spells them.
+    directories: Vec<PathBuf>,
+    /// How a search is made unless a request says otherwise.
+    pub(crate) defaults: SearchDefaults,
     /// The index of all folders, with what is not saved.
     pub(crate) tree: Tree,
+    /// The same of what is saved.
+    pub(crate) saved: Tree,
+    pub(crate) related: Arc<Background>,
     /// Time of opening it.
     pub(crate) open_time: Duration,
 }
 
 impl<O: Opener> Folders<O> {
-    pub(crate) fn new(opener: O) -> Self {
+    pub(crate) fn new(opener: O, outbox: Outbox) -> Self {
         let paths = Mutex::new(opener.paths());
         Self {
             opener,
+            outbox,
             paths,
+            left_out: Mutex::default(),
             quality: Mutex::default(),
             documents: Mutex::default(),
-            n_changes: AtomicU64::new(0),
-            opened: Mutex::default(),
+            split: SplitFiles::default(),
+            changed: Mutex::new(Instant::now()),
+            trees: Mutex::default(),
+            related: Arc::default(),
         }
     }
 
@@ -134,16 +115,24 @@ impl<O: Opener> Folders<O> {
         *lock(&self.quality) = quality;
     }
 
-    /// Folders were opened and closed.
-    pub(crate) fn change_paths(&self, closed: &[PathBuf], opened: Vec<PathBuf>) {
+    /// Folders were opened and closed. Returns the number of those that are left out, because there are too many.
+    pub(crate) fn change_paths(&self, closed: &[PathBuf], opened: Vec<PathBuf>) -> usize {
         let given = self.opener.paths();
         let mut paths = lock(&self.paths);
         paths.retain(|path| given.contains(path) || !closed.contains(path));
+        let mut left_out = lock(&self.left_out);
+        left_out.retain(|path| !closed.contains(path) && !opened.contains(path));
         for path in opened {
-            if !paths.contains(&path) && paths.len() < MAX_FOLDERS {
+            if !paths.contains(&path) {
                 paths.push(path);
             }
         }
+        let n_searched = MAX_FOLDERS.min(paths.len());
+        left_out.extend(paths.split_off(n_searched));
+        // Folders that were closed make room for others.
+        let n_free = (MAX_FOLDERS - paths.len()).min(left_out.len());
+        paths.extend(left_out.drain(..n_free));
+        left_out.len()
     }
 
     /// Those that are there now, each once.
@@ -166,7 +155,12 @@ impl<O: Opener> Folders<O> {
 
     /// Files may have changed.
     pub(crate) fn mark_changed(&self) {
-        self.n_changes.fetch_add(1, Ordering::SeqCst);
+        *lock(&self.changed) = Instant::now();
+    }
+
+    /// When files changed last.
+    pub(crate) fn changed(&self) -> Instant {
+        *lock(&self.changed)
     }
 
     /// The state of the index of each folder.
@@ -181,96 +175,97 @@ impl<O: Opener> Folders<O> {
     pub(crate) fn answer<T>(
         &self,
         quality: Option<&str>,
-        events: &(dyn Fn(Event) + Sync),
+        events: &(dyn Fn(&Event) + Sync),
         answer: impl Fn(&Searchable) -> Result<T, RequestError>,
     ) -> Result<T, RequestError> {
-        let quality = quality.map(str::to_owned).or_else(|| lock(&self.quality).clone());
-        let slot = Arc::clone(lock(&self.opened).entry(quality.clone()).or_default());
-        let attempt = || {
-            let current = self.current(&slot, quality.as_deref(), events)?;
-            answer(&current)
-        };
-        for _ in 1..MAX_TIMES {
-            match attempt() {
-                Err(RequestError::Replaced) => *lock(&slot) = None,
-                answered => return answered,
-            }
-        }
-        attempt()
+        let begun = Instant::now();
+        let changed = self.changed();
+        let trees = self.trees(quality);
+        let notices = |notice: Notice| self.heed(notice, events);
+        trees.session.ask(Some(changed), &notices, |indexed, snapshot| {
+            let changed_files = indexed.changed_files().cloned();
+            changed_files.iter().for_each(|behind| self.tell_behind(behind));
+            let tree = self.with_unsaved(&trees, snapshot)?.behind(changed_files).tree();
+            let directory = |path: &PathBuf| match path.parent() {
+                Some(parent) if path.is_file() => parent.to_owned(),
+                _ => path.clone(),
+            };
+            answer(&Searchable {
+                paths: snapshot.paths.clone(),
+                directories: snapshot.paths.iter().map(directory).collect(),
+                defaults: snapshot.defaults.clone(),
+                tree,
+                saved: snapshot.tree(),
+                related: Arc::clone(&self.related),
+                open_time: begun.elapsed(),
+            })
+        })
     }
 
-    fn current(
-        &self,
-        slot: &Slot,
-        quality: Option<&str>,
-        events: &(dyn Fn(Event) + Sync),
-    ) -> Result<Searchable, RequestError> {
-        let begun = Instant::now();
-        // Whoever comes while it is opened waits here.
-        let mut slot = lock(slot);
-        let state = (self.n_changes.load(Ordering::SeqCst), self.paths());
-        if slot.as_ref().is_none_or(|current| current.state != state) {
-            let base = Arc::new(self.open(&state.1, quality, events)?);
-            *slot = Some(Current { state, base, unsaved: None });
+    /// Has the index follow the files and documents as they are now.
+    ///
+    /// # Errors
+    /// When the folders cannot be searched.
+    pub(crate) fn refresh(&self, events: &(dyn Fn(&Event) + Sync)) -> Result<(), RequestError> {
+        let changed = self.changed();
+        let trees = self.trees(None);
+        let snapshot = trees.session.snapshot(Some(changed), &|notice| self.heed(notice, events))?;
+        self.with_unsaved(&trees, &snapshot).map(drop)
+    }
+
+    fn heed(&self, notice: Notice, events: &(dyn Fn(&Event) + Sync)) {
+        match notice {
+            Notice::Event(event) => events(event),
+            notice => self.opener.told(notice),
         }
-        let Some(current) = &mut *slot else { return Err(RequestError::Replaced) };
+    }
+
+    /// Tells the client which files an answer does not know as they are.
+    fn tell_behind(&self, behind: &Behind) {
+        let paths = behind.files.iter().map(|(_, path)| path.as_str()).collect::<Vec<_>>().join(", ");
+        let more = if behind.files.len() < behind.total { ", …" } else { "" };
+        let n_files = counted(behind.total, "file");
+        let message =
+            format!("{n_files} changed since the index was built; it is being updated: {paths}{more}");
+        self.outbox.notify("window/logMessage", json!({"type": 3, "message": message}));
+    }
+
+    /// The folders as they are searched with a quality, else with that of the client.
+    fn trees(&self, quality: Option<&str>) -> Arc<Trees> {
+        let quality = quality.map(str::to_owned).or_else(|| lock(&self.quality).clone());
+        let paths = self.paths();
+        let mut all = lock(&self.trees);
+        // Folders that were opened or closed are a change for all qualities.
+        all.retain(|_, trees| trees.session.paths() == paths);
+        let new =
+            || Trees { session: self.opener.session(&paths, quality.as_deref()), unsaved: Mutex::default() };
+        Arc::clone(all.entry(quality.clone()).or_insert_with(|| Arc::new(new())))
+    }
+
+    /// The tree with the documents as they are now.
+    fn with_unsaved(&self, trees: &Trees, snapshot: &Snapshot) -> Result<SharedTree, RequestError> {
+        let index = &snapshot.shared().index;
+        let mut unsaved = lock(&trees.unsaved);
         let documents = self.documents();
         let version = documents.version();
-        let is_current = current.unsaved.as_ref().is_some_and(|(of, _)| *of == version);
-        let texts = if is_current { Vec::new() } else { documents.all() };
+        if let Some((of, base, tree)) = &*unsaved
+            && *of == version
+            && Arc::ptr_eq(base, index)
+        {
+            return Ok(tree.clone());
+        }
+        let texts = documents.all();
         drop(documents);
-        let Current { base, unsaved, .. } = current;
-        if !is_current {
-            let tree = match base.tree.index.with_unsaved(&texts)? {
-                Some(index) => {
-                    let tree = Tree::new(&base.paths, index);
-                    tree.map_err(|error| OpenError::Failed(error.to_string()))?.shared()
-                }
-                None => base.tree.clone(),
-            };
-            *unsaved = Some((version, tree));
-        }
-        let tree = unsaved.as_ref().map_or(&base.tree, |(_, tree)| tree).tree();
-        Ok(Searchable { base: Arc::clone(base), tree, open_time: begun.elapsed() })
-    }
-
-    fn open(
-        &self,
-        paths: &[PathBuf],
-        quality: Option<&str>,
-        events: &(dyn Fn(Event) + Sync),
-    ) -> Result<Base, OpenError> {
-        if paths.is_empty() {
-            return Err(OpenError::Nothing("no folder is open; open one to search it".to_owned()));
-        }
-        let Opened { tree, ranking, limit, threshold, shown } = self.opener.open(paths, quality, events)?;
-        let directory = |path: &PathBuf| match path.parent() {
-            Some(parent) if path.is_file() => parent.to_owned(),
-            _ => path.clone(),
+        let tree = match index.with_unsaved(&texts, &self.split)? {
+            Some(index) => Tree::new(&snapshot.paths, index).map_err(SessionError::from)?.shared(),
+            None => snapshot.shared().clone(),
         };
-        let directories = paths.iter().map(directory).collect();
-        let (paths, tree) = (paths.to_vec(), tree.shared());
-        Ok(Base { paths, directories, tree, ranking, limit, threshold, shown })
+        *unsaved = Some((version, Arc::clone(index), tree.clone()));
+        Ok(tree)
     }
 }
 
 impl Searchable {
-    pub(crate) fn ranking(&self) -> &RankingWeights {
-        &self.base.ranking
-    }
-
-    pub(crate) fn limit(&self) -> usize {
-        self.base.limit
-    }
-
-    pub(crate) fn threshold(&self) -> Option<f32> {
-        self.base.threshold
-    }
-
-    pub(crate) fn shown(&self) -> &Shown {
-        &self.base.shown
-    }
-
     /// Number of the folder that a path is in, the innermost of several, and the path relative to it.
     pub(crate) fn place_of(&self, path: &Path) -> Option<(usize, String)> {
         let relative = |number: usize| {
@@ -285,22 +280,22 @@ impl Searchable {
     pub(crate) fn folder_at(&self, path: &Path) -> Option<usize> {
         let canonical = path.canonicalize();
         let is_it = |number: &usize| {
-            self.base.paths[*number] == path
+            self.paths[*number] == path
                 || canonical.as_ref().is_ok_and(|path| Path::new(&self.tree.root(*number)) == path)
         };
-        (0..self.base.paths.len()).find(is_it)
+        (0..self.paths.len()).find(is_it)
     }
 
     /// The absolute path of a file in a folder, as the client spells that.
     pub(crate) fn spelled(&self, root: usize, path: &str) -> PathBuf {
-        self.base.directories[root].join(path)
+        self.directories[root].join(path)
     }
 
     /// Adds `uri` to each object that has a `root` and a `path`.
     pub(crate) fn add_uris(&self, value: &mut Value) {
         let directories: HashMap<String, &PathBuf> = (0..self.tree.n_paths())
             .rev()
-            .map(|root| (self.tree.root(root), &self.base.directories[root]))
+            .map(|root| (self.tree.root(root), &self.directories[root]))
             .collect();
         add_uris(value, &directories);
     }

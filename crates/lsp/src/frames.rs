@@ -2,15 +2,13 @@
 
 use std::io::{self, BufRead, Read, Write};
 
-use serde_json::Value;
-
 /// Bytes of the longest message that is read: an editor sends whole files.
 pub(crate) const MAX_MESSAGE_BYTES: u64 = 32 << 20;
 
 /// Bytes of a line of a header that are kept.
 const MAX_LINE_BYTES: usize = 1 << 10;
 
-/// What was read.
+/// Result of reading a frame.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Frame {
     /// A message, which need not be JSON.
@@ -81,18 +79,19 @@ fn read_line(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Writes a message.
+/// Writes a message of JSON.
 ///
 /// # Errors
 /// When the output cannot be written.
-pub(crate) fn write(output: &mut impl Write, message: &Value) -> io::Result<()> {
-    let text = message.to_string();
+pub(crate) fn write(output: &mut impl Write, text: &str) -> io::Result<()> {
     write!(output, "Content-Length: {}\r\n\r\n{text}", text.len())?;
     output.flush()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     fn frames(mut input: &[u8]) -> Vec<Frame> {
@@ -117,7 +116,7 @@ mod tests {
     fn what_is_written_is_read() {
         let mut output = Vec::new();
         let value = serde_json::json!({"method": "ä"});
-        write(&mut output, &value).unwrap();
+        write(&mut output, &value.to_string()).unwrap();
         let [Frame::Message(bytes)] = &frames(&output)[..] else { panic!("{output:?}") };
         assert_eq!(serde_json::from_slice::<Value>(bytes).unwrap(), value);
     }

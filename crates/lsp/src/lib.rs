@@ -1,7 +1,7 @@
 //! Search for editors: a server of the Language Server Protocol.
 //!
-//! [`serve`] speaks the protocol on any input and output, and translates: each answer is made by `quarry_answer` from an
-//! index of the client's folders, which an [`Opener`] opens as the command line and settings ask. What an editor has not
+//! [`serve`] speaks the protocol on any input and output, and translates: each question is asked of a session with
+//! the client's folders (`quarry_session::Session`), which an [`Opener`] makes as the command line asks. What an editor has not
 //! saved is ranked as it stands in the editor ([`quarry_index::Index::with_unsaved`]).
 
 mod commands;
@@ -14,9 +14,10 @@ mod locations;
 mod navigation;
 mod outbox;
 mod progress;
+mod related;
 mod server;
 mod symbols;
 
 pub use error::{OpenError, ServeError};
-pub use folders::{Opened, Opener};
+pub use folders::Opener;
 pub use server::{Ending, serve};

@@ -16,7 +16,6 @@ pub(crate) fn byte_of(text: &str, position: Position) -> usize {
     start + byte_in_line(first_line(&text[start..]), position.character)
 }
 
-/// The byte of a character in a line.
 pub(crate) fn byte_in_line(line: &str, character: u32) -> usize {
     let mut n_units = 0;
     for (byte, found) in line.char_indices() {
@@ -52,7 +51,7 @@ pub(crate) fn identifier_at(line: &str, byte: usize) -> Option<Range<usize>> {
     (start < end).then_some(start..end)
 }
 
-/// Where a word is in a line, as a whole, from left to right.
+/// Ranges of a whole word in a line, from left to right.
 pub(crate) fn occurrences<'a>(line: &'a str, word: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
     let found = line.match_indices(word).map(|(start, _)| start..start + word.len());
     found.filter(move |found| {

@@ -7,7 +7,7 @@ use lsp_types::Uri;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use url::Url;
 
-/// What a part of a path may not have in a URI: all but what no standard reserves.
+/// Characters that are escaped in a part of a path: all but the unreserved ones.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The file that a `file:` URI names: an absolute path, whose links are resolved as far as it exists.

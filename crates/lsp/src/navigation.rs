@@ -20,10 +20,8 @@ use crate::locations::uri_of;
 /// Maximum number of calls that are listed.
 const MAX_CALLS: usize = 1000;
 
-/// A document.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Document {
-    /// Its URI.
     pub(crate) uri: String,
 }
 
@@ -33,7 +31,6 @@ pub(crate) struct Document {
 pub(crate) struct At {
     text_document: Document,
     position: Position,
-    /// Of references.
     #[serde(default)]
     context: Context,
 }
@@ -59,14 +56,14 @@ struct Item {
     selection_range: Range,
 }
 
-/// What is at a position.
+/// Symbol at a position.
 struct Subject {
     name: String,
     definitions: Vec<Hit>,
 }
 
 impl Searchable {
-    /// Where what is at a position is called.
+    /// Locations that call the symbol at a position.
     pub(crate) fn references(&self, asked: &At) -> Result<Vec<Location>, RequestError> {
         let texts = Texts::new(&self.tree.index);
         let Some(subject) = self.subject(&texts, asked)? else { return Ok(Vec::new()) };
@@ -97,7 +94,7 @@ impl Searchable {
         Ok(items)
     }
 
-    /// Who calls an item.
+    /// Callers of an item.
     pub(crate) fn incoming(&self, asked: &OfItem) -> Result<Vec<CallHierarchyIncomingCall>, RequestError> {
         let index = &self.tree.index;
         let Some(target) = self.definition(&asked.item)? else { return Ok(Vec::new()) };
@@ -128,7 +125,7 @@ impl Searchable {
         Ok(found.into_iter().map(|(_, call)| call).collect())
     }
 
-    /// What an item calls, as far as it is known: not what only has the name of several definitions.
+    /// Calls of an item, as far as they are resolved: a name with several definitions is left out.
     pub(crate) fn outgoing(&self, asked: &OfItem) -> Result<Vec<CallHierarchyOutgoingCall>, RequestError> {
         let index = &self.tree.index;
         let Some(caller) = self.definition(&asked.item)? else { return Ok(Vec::new()) };
@@ -229,7 +226,6 @@ impl Searchable {
     }
 }
 
-/// The kind of symbol that a unit is.
 pub(crate) fn symbol_kind(kind: UnitKind) -> SymbolKind {
     match kind {
         UnitKind::Function => SymbolKind::FUNCTION,
@@ -240,7 +236,7 @@ pub(crate) fn symbol_kind(kind: UnitKind) -> SymbolKind {
     }
 }
 
-/// Whether a unit is a definition with its declaration, rather than a later part of one.
+/// Returns whether a unit is a definition with its declaration, rather than a later part of one.
 fn is_declaration(hit: &Hit) -> bool {
     rules::is_definition(hit.kind) && !hit.signature.is_empty()
 }
@@ -274,7 +270,7 @@ impl<'a> Texts<'a> {
         self.read.borrow_mut().entry((root, path.to_owned())).or_insert_with(read).clone()
     }
 
-    /// Where a definition is.
+    /// Range of a definition.
     fn whole(&self, hit: &Hit) -> Range {
         let last = self.index.last_line(hit).saturating_sub(1);
         let text = self.text(hit.root, &hit.path);
@@ -283,7 +279,7 @@ impl<'a> Texts<'a> {
         Range { start: Position { line: hit.start_line.saturating_sub(1), character: 0 }, end }
     }
 
-    /// Where the name of a unit is declared; its first line if that is unknown.
+    /// Range of the declared name of a unit; its first line if that is unknown.
     pub(crate) fn selection(&self, hit: &Hit) -> Range {
         let first = hit.start_line.saturating_sub(1);
         let start = Position { line: first, character: 0 };
@@ -302,7 +298,7 @@ impl<'a> Texts<'a> {
         found.map_or(begin, |(line, number, found)| range_in(line, first + number as u32, found))
     }
 
-    /// Where a word is in a line, which is counted from 1.
+    /// Ranges of a word in a line, which is counted from 1.
     fn ranges(&self, root: usize, path: &str, line: u32, word: &str) -> Vec<Range> {
         let (text, number) = (self.text(root, path), line.saturating_sub(1));
         let line = text.as_deref().and_then(|text| lines::line(text, number)).unwrap_or_default();

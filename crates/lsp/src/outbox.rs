@@ -1,7 +1,9 @@
 //! What is sent to the client: by any thread, written by one.
 
+use std::collections::VecDeque;
 use std::io::Write;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -14,13 +16,29 @@ use crate::frames;
 /// How long the end waits until everything is written.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
+/// Bytes that wait for a client to read them. Whoever has more to send waits, the thread that reads requests too, so that a
+/// client that asks and does not read cannot fill the memory.
+const MAX_WAITING_BYTES: usize = 16 << 20;
+
 /// Sends messages.
 #[derive(Clone)]
-pub(crate) struct Outbox(Sender<Outgoing>);
+pub(crate) struct Outbox(Arc<Queue>);
 
-enum Outgoing {
-    Message(Value),
-    End,
+#[derive(Default)]
+struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    messages: VecDeque<String>,
+    /// Of the messages, and of the one that is being written.
+    n_bytes: usize,
+    /// Nothing is sent any longer.
+    is_ended: bool,
+    /// Nothing is read any longer.
+    is_closed: bool,
 }
 
 /// The thread that writes.
@@ -32,11 +50,14 @@ impl Outbox {
     /// # Errors
     /// When it cannot be started.
     pub(crate) fn to(mut output: impl Write + Send + 'static) -> Result<(Self, Writer), ServeError> {
-        let (sender, messages) = mpsc::channel();
+        let queue = Arc::new(Queue::default());
+        let messages = Arc::clone(&queue);
         let (ended, end) = mpsc::channel();
         let write = move || {
-            while let Ok(Outgoing::Message(message)) = messages.recv() {
-                if let Err(error) = frames::write(&mut output, &message) {
+            while let Some(message) = messages.next() {
+                let written = frames::write(&mut output, &message);
+                messages.note_written(message.len(), written.is_err());
+                if let Err(error) = written {
                     // The client no longer reads; the end of its input is the end.
                     tracing::info!("cannot write to the client: {error}");
                     break;
@@ -45,7 +66,7 @@ impl Outbox {
             let _ = ended.send(());
         };
         thread::Builder::new().name("writer".to_owned()).spawn(write).map_err(ServeError::Start)?;
-        Ok((Self(sender), Writer(end)))
+        Ok((Self(queue), Writer(end)))
     }
 
     /// Sends a message.
@@ -70,20 +91,63 @@ impl Outbox {
         self.send(Request { id: RequestId::from(id), method: method.to_owned(), params });
     }
 
-    /// Tells of a message that cannot be answered because its id is unknown.
+    /// Reports a message that cannot be answered because its id is unknown.
     pub(crate) fn refuse(&self, error: &ResponseError) {
         self.send_value(json!({"jsonrpc": "2.0", "id": null, "error": error}));
     }
 
     /// Has the thread end after all messages before.
     pub(crate) fn end(&self) {
-        // It may have ended.
-        let _ = self.0.send(Outgoing::End);
+        self.0.state().is_ended = true;
+        self.0.changed.notify_all();
     }
 
     fn send_value(&self, message: Value) {
+        self.0.push(message.to_string());
+    }
+}
+
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Appends a message when there is room for it.
+    fn push(&self, message: String) {
+        let mut state = self.state();
+        while state.n_bytes > 0 && state.n_bytes + message.len() > MAX_WAITING_BYTES && !state.is_closed {
+            state = self.wait(state);
+        }
         // Nobody misses it if the client no longer reads.
-        let _ = self.0.send(Outgoing::Message(message));
+        if !state.is_closed {
+            state.n_bytes += message.len();
+            state.messages.push_back(message);
+            self.changed.notify_all();
+        }
+    }
+
+    /// The next message; none at the end.
+    fn next(&self) -> Option<String> {
+        let mut state = self.state();
+        loop {
+            match state.messages.pop_front() {
+                None if !state.is_ended => state = self.wait(state),
+                message => return message,
+            }
+        }
+    }
+
+    fn note_written(&self, n_bytes: usize, is_closed: bool) {
+        let mut state = self.state();
+        state.n_bytes -= n_bytes;
+        if is_closed {
+            *state = State { is_closed, is_ended: true, ..State::default() };
+        }
+        self.changed.notify_all();
     }
 }
 
@@ -91,5 +155,69 @@ impl Writer {
     /// Waits until everything is written, within limits.
     pub(crate) fn wait(self) {
         let _ = self.0.recv_timeout(LAST_WRITES);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::mpsc::SyncSender;
+
+    use super::*;
+
+    /// An output that somebody reads now and then.
+    struct Pipe(SyncSender<Vec<u8>>);
+
+    impl Write for Pipe {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.send(bytes.to_vec()).map_err(io::Error::other)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_nobody_reads_waits_within_a_limit_and_is_sent_in_its_order() {
+        let (sender, pieces) = mpsc::sync_channel(0);
+        let (outbox, writer) = Outbox::to(Pipe(sender)).unwrap();
+        let (told, sent) = mpsc::channel();
+        let sending = {
+            let outbox = outbox.clone();
+            thread::spawn(move || {
+                for number in 0..100 {
+                    outbox.notify("text", json!([number, "x".repeat(MAX_WAITING_BYTES / 10)]));
+                    told.send(number).unwrap();
+                }
+                outbox.end();
+            })
+        };
+        let n_sent = std::iter::from_fn(|| sent.recv_timeout(Duration::from_millis(300)).ok()).count();
+        assert!((8..12).contains(&n_sent), "{n_sent}");
+        assert!(outbox.0.state().n_bytes <= MAX_WAITING_BYTES);
+        let mut numbers = Vec::new();
+        for piece in pieces {
+            let text = String::from_utf8(piece).unwrap();
+            if let Some((_, rest)) = text.split_once("\"params\":[") {
+                numbers.push(rest.split(',').next().unwrap().parse::<u32>().unwrap());
+            }
+        }
+        writer.wait();
+        sending.join().unwrap();
+        assert_eq!(numbers, (0..100).collect::<Vec<u32>>());
+    }
+
+    #[test]
+    fn whoever_waits_goes_on_when_the_client_is_gone() {
+        let (sender, pieces) = mpsc::sync_channel(0);
+        let (outbox, writer) = Outbox::to(Pipe(sender)).unwrap();
+        let sending = thread::spawn(move || {
+            (0..100).for_each(|_| outbox.notify("text", json!("x".repeat(MAX_WAITING_BYTES / 10))));
+        });
+        drop(pieces);
+        sending.join().unwrap();
+        writer.wait();
     }
 }

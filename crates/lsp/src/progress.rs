@@ -24,9 +24,9 @@ pub(crate) struct Reporter<'a> {
 
 struct State {
     begun: Instant,
-    /// Whether it is told at once.
+    /// Whether it is reported at once.
     is_build: bool,
-    /// The token and the last percentage, once it is told.
+    /// The token and the last percentage, once it is reported.
     told: Option<(String, u64)>,
 }
 

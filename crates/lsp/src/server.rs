@@ -4,28 +4,28 @@
 //! it is answered. An answer that takes long is one whose index has to be built or refreshed; whoever cancels is told at
 //! once, and what was begun is finished for the next request.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io::{BufRead, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use lsp_server::{ErrorCode, Message, Notification, Request, RequestId, ResponseError};
 use lsp_types::{
-    CallHierarchyServerCapability, ExecuteCommandOptions, InitializeResult, OneOf, SaveOptions,
-    ServerCapabilities, ServerInfo, TextDocumentContentChangeEvent, TextDocumentSyncCapability,
+    CallHierarchyServerCapability, CodeLensOptions, ExecuteCommandOptions, InitializeResult, OneOf,
+    SaveOptions, ServerCapabilities, ServerInfo, TextDocumentContentChangeEvent, TextDocumentSyncCapability,
     TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions,
     WorkspaceFoldersServerCapabilities, WorkspaceServerCapabilities,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::commands::COMMANDS;
 use crate::error::RequestError;
-use crate::folders::{Folders, Opener, Searchable};
+use crate::folders::{Folders, MAX_FOLDERS, Opener, Searchable};
 use crate::frames::{self, Frame, MAX_MESSAGE_BYTES};
 use crate::locations::spelled_path_of;
 use crate::navigation::Document;
@@ -36,10 +36,11 @@ use crate::{OpenError, ServeError};
 /// Requests that are answered at the same time.
 const N_WORKERS: usize = 3;
 
-/// Requests that may wait for their answers.
+/// Requests that may wait for their answers, and bytes of them.
 const MAX_OPEN: usize = 1000;
+const MAX_OPEN_BYTES: usize = 64 << 20;
 
-/// How a client ended.
+/// Ways in which a client ends the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// As the protocol says.
@@ -60,10 +61,11 @@ pub fn serve(
     let (outbox, writer) = Outbox::to(output)?;
     let (jobs, waiting) = mpsc::channel();
     let shared = Arc::new(Shared {
-        folders: Folders::new(opener),
+        folders: Folders::new(opener, outbox.clone()),
         outbox: outbox.clone(),
         open: Mutex::default(),
         shows_progress: Mutex::new(false),
+        refreshing: Mutex::default(),
     });
     let waiting = Arc::new(Mutex::new(waiting));
     for _ in 0..N_WORKERS {
@@ -102,19 +104,66 @@ enum Stage {
     ShutDown,
 }
 
-/// What all threads use.
+/// State shared by all threads.
 struct Shared<O> {
     folders: Folders<O>,
     outbox: Outbox,
-    /// Requests without an answer.
-    open: Mutex<HashSet<RequestId>>,
+    open: Mutex<OpenRequests>,
     shows_progress: Mutex<bool>,
+    /// Held while a worker refreshes the index unasked.
+    refreshing: Mutex<()>,
 }
 
 enum Job {
-    Request(Request),
+    /// By its ticket.
+    Request(u64),
     /// Has the index follow the files, so that the next request need not.
     Refresh,
+}
+
+/// Requests without an answer. A client may use an id again once it has canceled the request with it, so that each request
+/// has a ticket of its own.
+#[derive(Default)]
+struct OpenRequests {
+    tickets: HashMap<RequestId, u64>,
+    /// Those that nobody works at yet, with their bytes.
+    waiting: HashMap<u64, (Request, usize)>,
+    n_bytes: usize,
+    next_ticket: u64,
+}
+
+impl OpenRequests {
+    /// Adds a request of so many bytes, and returns its ticket; none if its id is that of an open request.
+    fn add(&mut self, request: Request, n_bytes: usize) -> Option<u64> {
+        if self.tickets.contains_key(&request.id) {
+            return None;
+        }
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        self.tickets.insert(request.id.clone(), ticket);
+        self.waiting.insert(ticket, (request, n_bytes));
+        self.n_bytes += n_bytes;
+        Some(ticket)
+    }
+
+    /// The request with a ticket, to work at it; none if it is canceled.
+    fn take(&mut self, ticket: u64) -> Option<Request> {
+        let (request, n_bytes) = self.waiting.remove(&ticket)?;
+        self.n_bytes -= n_bytes;
+        Some(request)
+    }
+
+    /// Ends a request; false if it has ended already.
+    fn end(&mut self, id: &RequestId, ticket: u64) -> bool {
+        self.tickets.get(id) == Some(&ticket) && self.tickets.remove(id).is_some()
+    }
+
+    /// Cancels the open request with an id; false if there is none.
+    fn cancel(&mut self, id: &RequestId) -> bool {
+        let Some(ticket) = self.tickets.remove(id) else { return false };
+        drop(self.take(ticket));
+        true
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -197,7 +246,7 @@ impl<O: Opener> Server<O> {
         };
         let (id, is_call) = (value.get("id").cloned(), value.get("method").is_some());
         match serde_json::from_value(value) {
-            Ok(Message::Request(request)) => self.request(request),
+            Ok(Message::Request(request)) => self.request(request, bytes.len()),
             Ok(Message::Notification(notification)) if id.is_none() => return self.notice(notification),
             // Nothing that is asked of the client matters.
             Ok(Message::Response(_)) => {}
@@ -211,7 +260,7 @@ impl<O: Opener> Server<O> {
         None
     }
 
-    fn request(&mut self, request: Request) {
+    fn request(&mut self, request: Request, n_bytes: usize) {
         let outbox = &self.shared.outbox;
         let refuse = |id, code, message: &str| outbox.answer(id, Err(error(code, message.to_owned())));
         let Request { id, method, .. } = &request;
@@ -243,18 +292,24 @@ impl<O: Opener> Server<O> {
             }
             (Stage::Running, _) => {
                 let mut open = self.shared.open();
-                if open.len() >= MAX_OPEN {
+                if open.tickets.len() >= MAX_OPEN || open.n_bytes + n_bytes > MAX_OPEN_BYTES {
+                    let problem =
+                        format!("{} requests are waiting for answers; try again later", open.tickets.len());
                     drop(open);
-                    let problem = format!("{MAX_OPEN} requests are waiting for answers; try again later");
                     refuse(request.id, ErrorCode::RequestFailed, &problem);
-                } else if open.insert(id.clone()) {
-                    drop(open);
+                    return;
+                }
+                let id = id.clone();
+                let ticket = open.add(request, n_bytes);
+                drop(open);
+                match ticket {
                     // The workers live as long as this.
-                    let _ = self.jobs.send(Job::Request(request));
-                } else {
+                    Some(ticket) => drop(self.jobs.send(Job::Request(ticket))),
                     // An answer with this id would be taken for that of the other request.
-                    let problem = format!("the id {id} of a request that has no answer yet");
-                    outbox.refuse(&error(ErrorCode::InvalidRequest, problem));
+                    None => {
+                        let problem = format!("the id {id} of a request that has no answer yet");
+                        outbox.refuse(&error(ErrorCode::InvalidRequest, problem));
+                    }
                 }
             }
         }
@@ -274,7 +329,8 @@ impl<O: Opener> Server<O> {
             Some(folders) => folders.iter().filter_map(|folder| spelled_path_of(&folder.uri)).collect(),
             None => root().filter(|path| path.is_absolute()).into_iter().collect(),
         };
-        folders.change_paths(&[], opened);
+        let n_left_out = folders.change_paths(&[], opened);
+        self.tell_left_out(n_left_out);
         let save = TextDocumentSyncSaveOptions::SaveOptions(SaveOptions { include_text: Some(false) });
         let sync = TextDocumentSyncOptions {
             open_close: Some(true),
@@ -290,6 +346,7 @@ impl<O: Opener> Server<O> {
             text_document_sync: Some(TextDocumentSyncCapability::Options(sync)),
             workspace_symbol_provider: Some(OneOf::Left(true)),
             references_provider: Some(OneOf::Left(true)),
+            code_lens_provider: Some(CodeLensOptions { resolve_provider: Some(true) }),
             call_hierarchy_provider: Some(CallHierarchyServerCapability::Simple(true)),
             execute_command_provider: Some(ExecuteCommandOptions {
                 commands: COMMANDS.map(str::to_owned).to_vec(),
@@ -303,7 +360,7 @@ impl<O: Opener> Server<O> {
         };
         let server_info =
             ServerInfo { name: "quarry".to_owned(), version: Some(env!("CARGO_PKG_VERSION").to_owned()) };
-        json(InitializeResult { capabilities, server_info: Some(server_info) })
+        to_json(InitializeResult { capabilities, server_info: Some(server_info) })
     }
 
     fn notice(&mut self, notification: Notification) -> Option<Ending> {
@@ -327,7 +384,7 @@ impl<O: Opener> Server<O> {
             "initialized" => self.follow(),
             "$/cancelRequest" => {
                 let Cancel { id } = parameters(params)?;
-                if self.shared.open().remove(&id) {
+                if self.shared.open().cancel(&id) {
                     let canceled = error(ErrorCode::RequestCanceled, "canceled".to_owned());
                     self.shared.outbox.answer(id, Err(canceled));
                 }
@@ -354,12 +411,24 @@ impl<O: Opener> Server<O> {
                     let paths = documents.iter().filter_map(|document| spelled_path_of(&document.uri));
                     paths.collect::<Vec<_>>()
                 };
-                folders.change_paths(&paths(removed), paths(added));
+                let n_left_out = folders.change_paths(&paths(removed), paths(added));
+                self.tell_left_out(n_left_out);
                 self.follow();
             }
             _ => {}
         }
         Ok(())
+    }
+
+    /// Tells the user of folders that are not searched.
+    fn tell_left_out(&self, n_left_out: usize) {
+        if n_left_out > 0 {
+            let message = format!(
+                "Quarry searches the first {MAX_FOLDERS} folders; {n_left_out} more are left out. Close some, or open \
+                 a folder around them"
+            );
+            self.shared.outbox.notify("window/showMessage", json!({"type": 2, "message": message}));
+        }
     }
 
     /// Follows the files of the folders from now on, and indexes them.
@@ -377,17 +446,19 @@ impl<O: Opener> Server<O> {
 }
 
 /// The requests that are answered.
-const METHODS: [&str; 6] = [
+const METHODS: [&str; 8] = [
     "workspace/symbol",
     "workspace/executeCommand",
     "textDocument/references",
+    "textDocument/codeLens",
+    "codeLens/resolve",
     "textDocument/prepareCallHierarchy",
     "callHierarchy/incomingCalls",
     "callHierarchy/outgoingCalls",
 ];
 
 impl<O: Opener> Shared<O> {
-    fn open(&self) -> std::sync::MutexGuard<'_, HashSet<RequestId>> {
+    fn open(&self) -> MutexGuard<'_, OpenRequests> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -397,16 +468,14 @@ impl<O: Opener> Shared<O> {
             match job {
                 Err(_) => return,
                 Ok(Job::Refresh) => {
-                    let refreshed = catch_unwind(AssertUnwindSafe(|| self.with(|_| Ok(()))));
-                    if let Ok(Err(problem)) = refreshed {
-                        tracing::info!("cannot refresh the index: {problem}");
-                    }
+                    // One worker waits for it; the others answer.
+                    let Ok(_refreshing) = self.refreshing.try_lock() else { continue };
+                    while catch_unwind(AssertUnwindSafe(|| self.refresh())).unwrap_or(false) {}
                 }
-                Ok(Job::Request(Request { id, method, params })) => {
+                Ok(Job::Request(ticket)) => {
                     // It may be canceled by now.
-                    if !self.open().contains(&id) {
-                        continue;
-                    }
+                    let taken = self.open().take(ticket);
+                    let Some(Request { id, method, params }) = taken else { continue };
                     let answer = catch_unwind(AssertUnwindSafe(|| self.answer(&method, &params)));
                     let answer = match answer {
                         Ok(answer) => answer.map_err(|problem| problem.response()),
@@ -415,7 +484,7 @@ impl<O: Opener> Shared<O> {
                             Err(error(ErrorCode::InternalError, problem))
                         }
                     };
-                    if self.open().remove(&id) {
+                    if self.open().end(&id, ticket) {
                         self.outbox.answer(id, answer);
                     }
                 }
@@ -423,31 +492,49 @@ impl<O: Opener> Shared<O> {
         }
     }
 
+    /// Has the index follow the files; whether these have changed meanwhile.
+    fn refresh(&self) -> bool {
+        let (reporter, changed) = (self.reporter(), self.folders.changed());
+        if let Err(problem) = self.folders.refresh(&|event| reporter.report(event)) {
+            tracing::info!("cannot refresh the index: {problem}");
+            return false;
+        }
+        self.folders.changed() > changed
+    }
+
     fn answer(&self, method: &str, params: &Value) -> Result<Value, RequestError> {
         let answered = match method {
             "workspace/executeCommand" => {
                 let reporter = self.reporter();
-                return self.folders.execute(parameters(params)?, &|event| reporter.report(&event));
+                return self.folders.execute(parameters(params)?, &|event| reporter.report(event));
             }
             "workspace/symbol" => {
                 let asked = parameters(params)?;
-                self.with(|found| json(found.symbols(&asked)?))
+                self.with(|found| to_json(found.symbols(&asked)?))
             }
             "textDocument/references" => {
                 let asked = parameters(params)?;
-                self.with(|found| json(found.references(&asked)?))
+                self.with(|found| to_json(found.references(&asked)?))
+            }
+            "textDocument/codeLens" => {
+                let asked = parameters(params)?;
+                self.with(|found| to_json(found.lenses(&asked)?))
+            }
+            "codeLens/resolve" => {
+                let asked = parameters(params)?;
+                self.with(|found| to_json(found.lens(&asked)?))
             }
             "textDocument/prepareCallHierarchy" => {
                 let asked = parameters(params)?;
-                self.with(|found| json(found.hierarchy(&asked)?))
+                self.with(|found| to_json(found.hierarchy(&asked)?))
             }
             "callHierarchy/incomingCalls" => {
                 let asked = parameters(params)?;
-                self.with(|found| json(found.incoming(&asked)?))
+                self.with(|found| to_json(found.incoming(&asked)?))
             }
             _ => {
                 let asked = parameters(params)?;
-                self.with(|found| json(found.outgoing(&asked)?))
+                self.with(|found| to_json(found.outgoing(&asked)?))
             }
         };
         match answered {
@@ -459,7 +546,7 @@ impl<O: Opener> Shared<O> {
 
     fn with<T>(&self, answer: impl Fn(&Searchable) -> Result<T, RequestError>) -> Result<T, RequestError> {
         let reporter = self.reporter();
-        self.folders.answer(None, &|event| reporter.report(&event), answer)
+        self.folders.answer(None, &|event| reporter.report(event), answer)
     }
 
     fn reporter(&self) -> Reporter<'_> {
@@ -472,7 +559,7 @@ fn parameters<T: DeserializeOwned>(params: &Value) -> Result<T, RequestError> {
     T::deserialize(params).map_err(|error| RequestError::Parameters(error.to_string()))
 }
 
-fn json(value: impl serde::Serialize) -> Result<Value, RequestError> {
+fn to_json(value: impl serde::Serialize) -> Result<Value, RequestError> {
     serde_json::to_value(value).map_err(|error| RequestError::Failed(error.to_string()))
 }
 

@@ -1,11 +1,12 @@
-//! `workspace/symbol`: names, and what is described.
+//! `workspace/symbol`: search by name or description.
 
 use lsp_types::{OneOf, WorkspaceSymbol};
-use quarry_answer::{SearchQuestion, UnitsRequest};
 use quarry_index::{Error, Hit, rules};
+use quarry_session::UnitsRequest;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::commands::parsed;
 use crate::error::RequestError;
 use crate::folders::Searchable;
 use crate::navigation::{Texts, symbol_kind};
@@ -14,7 +15,7 @@ use crate::navigation::{Texts, symbol_kind};
 const MAX_NAMED: usize = 50;
 const MAX_FOUND: usize = 30;
 
-/// What `workspace/symbol` is asked.
+/// Parameters of `workspace/symbol`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Asked {
     query: String,
@@ -24,8 +25,10 @@ impl Searchable {
     /// Definitions whose name begins with a word or has it, while that is being typed; and what a search finds for it.
     pub(crate) fn symbols(&self, asked: &Asked) -> Result<Vec<WorkspaceSymbol>, RequestError> {
         let (query, index) = (asked.query.trim(), &self.tree.index);
-        let request = UnitsRequest { limit: MAX_FOUND, ..UnitsRequest::new(self.ranking()) };
-        let found = match quarry_answer::search(index, SearchQuestion::of(query), None, &request) {
+        let trees = self.tree.names();
+        let ranking = &self.defaults.ranking;
+        let request = UnitsRequest { limit: MAX_FOUND, trees: &trees, ..UnitsRequest::new(ranking) };
+        let found = match quarry_session::search(index, parsed(query)?, &request) {
             Ok(found) => found.hits,
             // Clients ask for all symbols at first.
             Err(Error::EmptyQuery) => return Ok(Vec::new()),

@@ -1,8 +1,8 @@
-//! Whether a method knows which queries it answers badly.
+//! Abstention: how well a score tells the queries that a method answers badly.
 
 use serde::{Deserialize, Serialize};
 
-/// How sure a method is of a query's ranking, by three measures.
+/// Confidence of a method in the ranking of a query, by three measures.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Confidence {
     /// Maximum score.

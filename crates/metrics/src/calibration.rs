@@ -31,7 +31,7 @@ pub fn brier_score(probabilities: &[f64], outcomes: &[bool]) -> f64 {
     squares.sum::<f64>() / probabilities.len() as f64
 }
 
-/// How forecasts are put into bins.
+/// Binning of forecasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[schemars(inline)]
 #[serde(rename_all = "kebab-case")]

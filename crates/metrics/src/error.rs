@@ -17,10 +17,7 @@ pub enum MetricsError {
     },
     /// Nothing to take a mean of.
     #[error("expected at least one query to average over, found none: {remedy}")]
-    NoQueries {
-        /// What to do.
-        remedy: &'static str,
-    },
+    NoQueries { remedy: &'static str },
     /// Values that a bootstrap cannot take.
     #[error("expected finite values of the same shape on both sides, found {found}")]
     Values {

@@ -46,7 +46,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// What is reported unless somebody asks for less: `mrr`, `map`, `mrr@10`, and NDCG, recall and precision at
+    /// Measures reported by default: `mrr`, `map`, `mrr@10`, and NDCG, recall and precision at
     /// 1, 3, 5, 10, 20, 100 and 1000.
     #[must_use]
     pub fn standard() -> Vec<Measure> {
@@ -59,7 +59,7 @@ impl Measure {
             .collect()
     }
 
-    /// What methods are compared by unless somebody asks for more: `mrr`, `map`, `ndcg@10` and `recall@10`.
+    /// Measures compared by default: `mrr`, `map`, `ndcg@10` and `recall@10`.
     #[must_use]
     pub fn headline() -> Vec<Measure> {
         let (mrr, map) = (Measure::ReciprocalRank(None), Measure::AveragePrecision(None));

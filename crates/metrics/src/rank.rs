@@ -13,7 +13,7 @@
 use crate::ranking::{Hit, tied_groups};
 use serde::{Deserialize, Serialize};
 
-/// How much a grade is worth to NDCG.
+/// Gain of a grade in NDCG.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[schemars(inline)]
 #[serde(rename_all = "kebab-case")]
@@ -48,7 +48,7 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// How many of its positions are among the first `k`.
+    /// Number of its positions among the first `k`.
     fn positions_up_to(&self, k: usize) -> usize {
         k.saturating_sub(self.before).min(self.size)
     }

@@ -1,4 +1,4 @@
-//! Where the judged documents stand.
+//! Ranks of judged documents.
 
 use crate::MetricsError;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ pub struct Hit {
     /// Number of documents that share the positions from `rank` on, judged or not, in every order with the same
     /// probability; 1 under every policy but [`TiePolicy::Average`].
     pub tied: usize,
-    /// How relevant it is: 1 or more, or 0 for judged and not relevant.
+    /// Grade of relevance: 1 or more, or 0 for judged and not relevant.
     pub grade: i32,
 }
 
@@ -25,7 +25,7 @@ impl Hit {
     }
 }
 
-/// What metrics see of one query's ranking.
+/// One query's ranking, as metrics see it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ranking {
     /// The judged documents, in ascending order of rank; those that share positions are adjacent.

@@ -1,4 +1,4 @@
-//! Probabilities that can be believed, made of confidences that cannot.
+//! Recalibration of confidences into probabilities.
 
 use std::collections::HashMap;
 use std::hash::Hash;

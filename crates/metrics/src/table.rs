@@ -12,7 +12,7 @@ pub struct Table {
     left: Vec<usize>,
 }
 
-/// How a table is written.
+/// Format of a printed table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layout {
     /// Columns of a terminal.
@@ -83,7 +83,9 @@ impl Table {
 
     fn text(&self) -> String {
         let width = |column: usize| self.lines().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..self.header.len()).map(width).collect();
+        // The longest that `format!` takes; longer cells push those after them to the right.
+        let widths: Vec<usize> =
+            (0..self.header.len()).map(|column| width(column).min(u16::MAX.into())).collect();
         let mut text = String::new();
         for row in self.lines() {
             let mut line = String::new();
@@ -135,7 +137,7 @@ impl Table {
     }
 }
 
-/// What a command prints: tables, and sentences around them for people.
+/// Output of a command: tables, with text around them for people.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sections(Vec<Section>);
 
@@ -144,9 +146,7 @@ pub struct Sections(Vec<Section>);
 pub enum Section {
     /// Lines for people.
     Text(String),
-    /// A table.
     Table {
-        /// What is above it.
         title: Option<String>,
         /// The table itself.
         table: Table,
@@ -268,6 +268,13 @@ mod tests {
              a\\_b \\& \"c\", d & 0.25 &  \\\\\n\\bottomrule\n\\end{tabular}\n",
         );
         check(Layout::Csv, "method,ndcg@10,p\nbm25 | plain,0.5,< 0.001\n\"a_b & \"\"c\"\", d\",0.25,\n");
+    }
+
+    #[test]
+    fn cells_may_be_longer_than_a_column_can_be_wide() {
+        let mut table = Table::new(["method", "mean"]);
+        table.push(["a".repeat(70_000), "0.5".to_owned()]);
+        assert!(table.render(Layout::Text).ends_with("a   0.5\n"));
     }
 
     #[test]

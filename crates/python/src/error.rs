@@ -13,13 +13,18 @@ create_exception!(
     "What Quarry could not do, with the file, what was expected and what to do."
 );
 
-/// An exception with the text of an error and of its causes, as the command line prints them.
+/// An exception with the text of an error.
 pub(crate) fn raised(error: impl Error) -> PyErr {
+    QuarryError::new_err(text_of(&error))
+}
+
+/// The text of an error and of its causes, as the command line prints them.
+pub(crate) fn text_of(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
         text += &format!(": {error}");
         cause = error.source();
     }
-    QuarryError::new_err(text)
+    text
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::error::{QuarryError, raised};
 use crate::interruptible::interruptible;
 
-/// How much of a wrong value an error shows.
+/// Maximum number of characters of a wrong value that an error shows.
 const SHOWN_CHARACTERS: usize = 80;
 
 /// Judgments or a run: in memory, or the path of a file.
@@ -27,7 +27,7 @@ pub(crate) enum Input<'py> {
     Path(PathBuf),
 }
 
-/// What a thread reads it from.
+/// Source that a thread reads it from.
 enum Source<T> {
     Values(T),
     Path(PathBuf),
@@ -53,7 +53,7 @@ impl Input<'_> {
     }
 }
 
-/// What a dictionary of dictionaries holds; `given` and `expected` are the words for it and for a value.
+/// Content of a dictionary of dictionaries; `given` and `expected` are the words for it and for a value.
 fn by_query<T, D: FromIterator<(String, T)>>(
     values: &Bound<'_, PyDict>,
     given: &str,
@@ -119,14 +119,14 @@ pub(crate) fn evaluate(
     })?
 }
 
-/// How one evaluation differs from the baseline.
+/// Difference of one evaluation from the baseline.
 #[derive(Serialize)]
 struct Compared {
     queries: usize,
     measures: BTreeMap<String, PairedComparison>,
 }
 
-/// How each of `others` differs from the baseline, as JSON; p-values are corrected over all of them together.
+/// Differences of `others` from the baseline, as JSON; p-values are corrected over all of them together.
 #[pyfunction]
 pub(crate) fn compare(
     py: Python<'_>,

@@ -1,65 +1,58 @@
 //! Indexes of source trees.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use quarry_answer::{
-    Answer, CallsQuestion, Excerpt, ResultView, SearchQuestion, SharedTree, Shown, StatusView, Tree,
-    UnitView, UnitsRequest,
+use quarry_index::{Filter, Hit, Outdated, Update};
+use quarry_related::{Background, Kind, Question, RelatedError, Subject};
+use quarry_session::context::{ContextRequest, Weights, context};
+use quarry_session::models::Rerank;
+use quarry_session::outline::outline;
+use quarry_session::settings::{SearchDefaults, Settings};
+use quarry_session::{
+    Answer, CallsQuestion, Excerpt, Models, Notice, OpenChoice, Query, ResultView, Session, SessionError,
+    Shown, Snapshot, StatusView, Tree, UnitView, UnitsRequest,
 };
-use quarry_embed::Embedder;
-use quarry_index::{Filter, Hit, OpenOptions, RankingWeights, Update};
+use quarry_walk::WalkChoice;
 use serde::Serialize;
 
-use crate::error::{QuarryError, raised};
+use crate::error::{QuarryError, raised, text_of};
 use crate::interruptible::interruptible;
 use crate::model;
 
 /// Results show their whole code.
 const SHOWN: Shown = Shown { units: true, excerpt: Excerpt::All, context: (0, 0) };
 
-/// What an index is opened with.
-struct Sources {
-    paths: Vec<PathBuf>,
-    options: OpenOptions,
-    model: Arc<dyn Embedder>,
-}
-
-/// An open index.
-struct Open {
-    tree: SharedTree,
-    /// Whether it was built or updated.
-    is_changed: bool,
-    /// What the user should know.
-    warnings: Vec<String>,
-}
-
-impl Sources {
-    fn open(&self) -> PyResult<Open> {
-        let asked: Vec<(&Path, &OpenOptions)> =
-            self.paths.iter().map(|path| (path.as_path(), &self.options)).collect();
-        let opened = quarry_index::Index::open_or_build_all(&asked, Some(Arc::clone(&self.model)), &|_| ())
-            .map_err(raised)?;
-        let is_changed = opened.iter().any(|opened| opened.built.is_some());
-        let mut warnings = Vec::new();
-        for opened in &opened {
-            if let Some(outdated) = &opened.outdated {
-                warnings.push(format!("the index is out of date ({}): {}", outdated.reason, outdated.error));
+/// Opens the index of a session as its files are now, or as it is; whether it was built or updated, and what the user should
+/// know.
+fn open(session: &Session) -> Result<(bool, Vec<String>), SessionError> {
+    let told = Mutex::new((false, Vec::new()));
+    session.snapshot(Some(Instant::now()), &|notice| {
+        let (is_changed, warnings) = &mut *told.lock().unwrap_or_else(PoisonError::into_inner);
+        match notice {
+            Notice::Opened(opened) => {
+                *is_changed = opened.iter().any(|opened| opened.built.is_some());
+                for opened in opened {
+                    if let Some(Outdated { reason, error }) = &opened.outdated {
+                        warnings.push(format!("the index is out of date ({reason}): {error}"));
+                    }
+                    if let Some(error) = &opened.unsaved {
+                        warnings.push(format!("the index is in memory only: {error}"));
+                    }
+                }
             }
-            if let Some(error) = &opened.unsaved {
-                warnings.push(format!("the index is in memory only: {error}"));
-            }
+            Notice::Unsearched(error) => warnings.push(text_of(error)),
+            Notice::Ignored(_) | Notice::Event(_) | Notice::Ready(_) => {}
         }
-        let index = quarry_index::Index::together(opened.into_iter().map(|opened| opened.index).collect())
-            .map_err(raised)?;
-        let tree = Tree::new(&self.paths, index).map_err(raised)?.shared();
-        Ok(Open { tree, is_changed, warnings })
-    }
+    })?;
+    Ok(told.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// A result: the fields of `quarry.Result` in their order, with the signals as JSON, which few read.
+/// A result: the fields of `quarry.Result` in their order, without the code if the file has changed since it was indexed,
+/// with the signals as JSON, which few read.
 #[derive(IntoPyObject)]
 pub(crate) struct Row(
     usize,
@@ -72,7 +65,7 @@ pub(crate) struct Row(
     &'static str,
     String,
     String,
-    String,
+    Option<String>,
     String,
 );
 
@@ -80,13 +73,11 @@ impl Row {
     /// `None` of a result that is a file.
     fn of(result: ResultView) -> Option<PyResult<Self>> {
         let ResultView { rank, score, root, path, language, unit, .. } = result;
-        let UnitView { start_line, end_line, name, kind, signature, snippet, parts, .. } = unit?;
+        let UnitView { start_line, end_line, name, kind, signature, snippet, parts, is_outdated, .. } = unit?;
+        let code = (!is_outdated).then_some(snippet);
         let row = |parts| {
             let score = as_in_json(score);
-            Self(
-                rank, score, root, path, start_line, end_line, name, kind, language, signature, snippet,
-                parts,
-            )
+            Self(rank, score, root, path, start_line, end_line, name, kind, language, signature, code, parts)
         };
         Some(json(&parts).map(row))
     }
@@ -94,13 +85,13 @@ impl Row {
 
 /// The fields of `quarry.Answer`. Converting them takes less than reading the JSON that the program prints.
 #[derive(IntoPyObject)]
-pub(crate) struct Found(Vec<Row>, Option<bool>, f64, f64);
+pub(crate) struct Found(Vec<Row>, Option<bool>, f64, f64, Vec<String>);
 
 impl Found {
     fn of<Q>(answer: Answer<Q>) -> PyResult<Self> {
-        let Answer { results, confident, confidence, took_ms, .. } = answer;
+        let Answer { results, confident, confidence, took_ms, notes, .. } = answer;
         let rows = results.into_iter().filter_map(Row::of).collect::<PyResult<_>>()?;
-        Ok(Self(rows, confident, as_in_json(confidence), took_ms))
+        Ok(Self(rows, confident, as_in_json(confidence), took_ms, notes))
     }
 }
 
@@ -112,8 +103,9 @@ fn as_in_json(value: f32) -> f64 {
 /// The index of one or more source trees.
 #[pyclass(frozen, module = "quarry._quarry")]
 pub(crate) struct Index {
-    sources: Arc<Sources>,
-    tree: RwLock<SharedTree>,
+    session: Arc<Session>,
+    choice: OpenChoice,
+    related: Arc<Background>,
     /// What the user should know about how it was opened.
     #[pyo3(get)]
     warnings: Vec<String>,
@@ -122,7 +114,7 @@ pub(crate) struct Index {
 /// What a search may find, and how much of it.
 #[derive(FromPyObject)]
 pub(crate) struct Request {
-    k: usize,
+    k: Option<usize>,
     languages: Vec<String>,
     kinds: Vec<String>,
     globs: Vec<String>,
@@ -130,16 +122,26 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// The request, and what `defaults` say where it says nothing.
+    fn over(&self, defaults: &SearchDefaults) -> SearchDefaults {
+        SearchDefaults {
+            limit: self.k.unwrap_or(defaults.limit),
+            threshold: self.threshold.or(defaults.threshold),
+            ..defaults.clone()
+        }
+    }
+
     fn filter(&self) -> PyResult<Filter> {
         let kinds = self.kinds.iter().map(|name| {
-            let known = quarry_answer::KINDS.iter().find(|(known, _)| known == name);
-            let names = quarry_answer::KINDS.map(|(name, _)| name).join(", ");
+            let known = quarry_session::KINDS.iter().find(|(known, _)| known == name);
+            let names = quarry_session::KINDS.map(|(name, _)| name).join(", ");
             known
                 .map(|(_, kind)| *kind)
-                .ok_or_else(|| QuarryError::new_err(format!("the kind {name:?}: expected one of {names}")))
+                .ok_or_else(|| PyValueError::new_err(format!("the kind {name:?}: expected one of {names}")))
         });
         let kinds: Vec<_> = kinds.collect::<PyResult<_>>()?;
-        Filter::new(&self.languages, &kinds, &self.globs).map_err(raised)
+        Filter::new(&self.languages, &kinds, &self.globs)
+            .map_err(|error| PyValueError::new_err(text_of(&error)))
     }
 }
 
@@ -151,7 +153,7 @@ impl Index {
         py: Python<'_>,
         paths: Vec<PathBuf>,
         model: Option<PathBuf>,
-        quality: String,
+        quality: Option<String>,
         directories: Vec<PathBuf>,
         directory: Option<PathBuf>,
         hidden: Option<bool>,
@@ -159,41 +161,41 @@ impl Index {
         max_bytes: Option<u64>,
         update: bool,
     ) -> PyResult<Self> {
-        let mut options = OpenOptions {
+        let quality = quality.map(|name| model::quality(&name)).transpose()?;
+        let choice = OpenChoice {
             directory,
-            update: if update { Update::IfPossible } else { Update::Never },
-            ..OpenOptions::default()
+            model,
+            walk: WalkChoice { max_bytes, hidden, ignored },
+            rerank: Some(Rerank { quality, ..Rerank::default() }),
+            models: Models::in_directories(directories),
+            ..OpenChoice::default()
         };
-        (options.walk.hidden, options.walk.ignored, options.walk.max_bytes) = (hidden, ignored, max_bytes);
-        let (sources, open) = interruptible(py, move || {
-            let model = model::with_quality(model.as_deref(), &quality, &directories)?;
-            let sources = Sources { paths, options, model };
-            let open = sources.open()?;
-            Ok::<_, PyErr>((sources, open))
-        })??;
-        Ok(Self { sources: Arc::new(sources), tree: RwLock::new(open.tree), warnings: open.warnings })
+        let update = if update { Update::IfPossible } else { Update::Never };
+        let session = Session::new(paths, choice.clone()).with_update(update).comparing_files();
+        let session = Arc::new(session);
+        let opened = Arc::clone(&session);
+        let (_, warnings) = interruptible(py, move || open(&opened))?.map_err(raised)?;
+        Ok(Self { session, choice, related: Arc::default(), warnings })
     }
 
     /// Looks for changed files; whether there were some, and what the user should know.
     fn refresh(&self, py: Python<'_>) -> PyResult<(bool, Vec<String>)> {
-        let sources = Arc::clone(&self.sources);
-        let open = interruptible(py, move || sources.open())??;
-        *self.tree.write().unwrap_or_else(PoisonError::into_inner) = open.tree;
-        Ok((open.is_changed, open.warnings))
+        let session = Arc::clone(&self.session);
+        interruptible(py, move || open(&session))?.map_err(raised)
     }
 
     /// The answer of `quarry search`.
     fn search(&self, py: Python<'_>, query: String, request: Request) -> PyResult<Found> {
         let filter = request.filter()?;
-        let shared = self.shared();
-        interruptible(py, move || {
-            let ranking = RankingWeights::default();
-            let request = units(&filter, &request, &ranking);
-            let tree = shared.tree();
-            let question = SearchQuestion::of(&query);
-            let found = quarry_answer::search(&tree.index, question, None, &request).map_err(raised)?;
-            Found::of(found.answer(&tree, &SHOWN, Duration::ZERO).map_err(raised)?)
-        })?
+        let asked = Query::parse(&query).map_err(|error| PyValueError::new_err(error.with_place()))?;
+        let answer = self.ask(py, move |tree, snapshot| {
+            let defaults = request.over(&snapshot.defaults);
+            let trees = tree.names();
+            let units = UnitsRequest { trees: &trees, ..defaults.request(&filter, defaults.limit) };
+            let found = quarry_session::search(&tree.index, asked.clone(), &units)?;
+            Ok(found.answer(tree, &SHOWN, Duration::ZERO)?)
+        })?;
+        Found::of(answer)
     }
 
     /// The answer of `quarry similar` for a line of a file of a searched path, given by its number.
@@ -206,23 +208,21 @@ impl Index {
         request: Request,
     ) -> PyResult<Found> {
         let filter = request.filter()?;
-        let shared = self.shared();
-        interruptible(py, move || {
-            let ranking = RankingWeights::default();
-            let tree = shared.tree();
-            let given = tree.index.unit_at_in(root, &path, line).ok_or_else(|| nothing_at(&path, line))?;
-            let request = units(&filter, &request, &ranking);
-            let found = quarry_answer::similar(&tree.index, &given, &request).map_err(raised)?;
-            Found::of(found.answer(&tree, &SHOWN, Duration::ZERO).map_err(raised)?)
-        })?
+        let asked = path.clone();
+        let answer = self.ask(py, move |tree, snapshot| {
+            let Some(given) = tree.index.unit_at_in(root, &path, line) else { return Ok(None) };
+            let defaults = request.over(&snapshot.defaults);
+            let units = defaults.request(&filter, defaults.limit);
+            let found = quarry_session::similar(&tree.index, &given, &units)?;
+            Ok(Some(found.answer(tree, &SHOWN, Duration::ZERO)?))
+        })?;
+        Found::of(answer.ok_or_else(|| nothing_at(&asked, line))?)
     }
 
     /// The answer of `quarry callers --json`, or of `quarry callees --json`.
     fn calls(&self, py: Python<'_>, name: String, limit: usize, is_callers: bool) -> PyResult<String> {
-        let shared = self.shared();
-        interruptible(py, move || {
+        self.ask(py, move |tree, _| {
             let start = Instant::now();
-            let tree = shared.tree();
             let definitions: Vec<Hit> = tree.index.definitions_of(&name, &Filter::default());
             let question = |took| CallsQuestion {
                 query: &name,
@@ -232,45 +232,102 @@ impl Index {
                 open_time: Duration::ZERO,
             };
             if is_callers {
-                let calls = tree.index.callers(&name, &definitions, &Filter::default()).map_err(raised)?;
-                return json(&quarry_answer::callers(&tree, &question(start.elapsed()), &calls));
+                let calls = tree.index.callers(&name, &definitions, &Filter::default())?;
+                return Ok(json(&quarry_session::callers(tree, &question(start.elapsed()), &calls)));
             }
-            let found = definitions.iter().map(|hit| tree.index.callees(hit).map_err(raised));
-            let found: Vec<_> = found.collect::<PyResult<_>>()?;
-            json(&quarry_answer::callees(&tree, &question(start.elapsed()), &found))
+            let found =
+                definitions.iter().map(|hit| tree.index.callees(hit)).collect::<Result<Vec<_>, _>>()?;
+            Ok(json(&quarry_session::callees(tree, &question(start.elapsed()), &found)))
         })?
+    }
+
+    /// The answer of `quarry related --json` for a name, or for a line or all of a file of a searched path, given by its
+    /// number.
+    fn related(
+        &self,
+        py: Python<'_>,
+        name: Option<String>,
+        place: Option<(usize, String, Option<u32>)>,
+        kinds: Vec<String>,
+        limit: usize,
+    ) -> PyResult<String> {
+        let kinds = kinds.iter().map(|kind| kind.parse::<Kind>().map_err(PyValueError::new_err));
+        let kinds = kinds.collect::<PyResult<Vec<Kind>>>()?;
+        let subject = match (name, place) {
+            (Some(name), _) => Subject::Name(name),
+            (None, Some((root, path, Some(line)))) => Subject::Line(root, path, line),
+            (None, Some((root, path, None))) => Subject::File(root, path),
+            (None, None) => return Err(PyValueError::new_err("expected a name or a path")),
+        };
+        let background = Arc::clone(&self.related);
+        let found = self.ask(py, move |tree, _| {
+            let question = Question { subject: &subject, kinds: &kinds, limit, open_time: Duration::ZERO };
+            match background.of(tree).answer(tree, &question) {
+                Err(RelatedError::Index(error)) => Err(error.into()),
+                found => Ok(found.map_err(raised)),
+            }
+        })?;
+        json(&found?)
+    }
+
+    /// The text of `quarry context`, and whether something in it clearly answers.
+    fn context(
+        &self,
+        py: Python<'_>,
+        query: String,
+        tokens: usize,
+        request: Request,
+    ) -> PyResult<(String, Option<bool>)> {
+        let filter = request.filter()?;
+        self.ask(py, move |tree, snapshot| {
+            let request = ContextRequest {
+                query: &query,
+                filter: &filter,
+                ranking: &snapshot.defaults.ranking,
+                max_tokens: tokens,
+                weights: Weights::default(),
+                prefixes: &tree.prefixes(),
+            };
+            let found = context(&tree.index, &request)?;
+            Ok((found.text, found.confident))
+        })
+    }
+
+    /// The text of `quarry outline`.
+    fn outline(&self, py: Python<'_>, tokens: usize, request: Request) -> PyResult<String> {
+        let filter = request.filter()?;
+        self.ask(py, move |tree, _| Ok(outline(&tree.index, &filter, tokens, &tree.prefixes())?))
     }
 
     /// The answer of `quarry status --json` for each path.
     fn status(&self, py: Python<'_>) -> PyResult<String> {
-        let sources = Arc::clone(&self.sources);
-        interruptible(py, move || {
-            let status = sources.paths.iter().map(|path| {
-                quarry_index::Index::status(path, &sources.options).map(StatusView::of).map_err(raised)
-            });
-            json(&status.collect::<PyResult<Vec<_>>>()?)
-        })?
+        let (paths, choice) = (self.session.paths().to_vec(), self.choice.clone());
+        let status = interruptible(py, move || {
+            let status = |path: &PathBuf| {
+                let options = choice.options(&Settings::load(path)?);
+                Ok(StatusView::of(quarry_index::Index::status(path, &options)?))
+            };
+            paths.iter().map(status).collect::<Result<Vec<_>, SessionError>>()
+        })?;
+        json(&status.map_err(raised)?)
     }
 
     /// Id of the model.
     #[getter]
-    fn model(&self) -> &str {
-        self.sources.model.id()
+    fn model(&self) -> Option<String> {
+        Some(self.session.opened()?.tree().index.model()?.0.to_owned())
     }
 }
 
 impl Index {
-    fn shared(&self) -> SharedTree {
-        self.tree.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-fn units<'a>(filter: &'a Filter, request: &Request, ranking: &'a RankingWeights) -> UnitsRequest<'a> {
-    UnitsRequest {
-        filter: Some(filter),
-        limit: request.k,
-        threshold: request.threshold,
-        ..UnitsRequest::new(ranking)
+    /// Asks the index as it was opened last.
+    fn ask<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        question: impl Fn(&Tree, &Snapshot) -> Result<T, SessionError> + Send + 'static,
+    ) -> PyResult<T> {
+        let session = Arc::clone(&self.session);
+        interruptible(py, move || session.ask(None, &|_| {}, question))?.map_err(raised)
     }
 }
 

@@ -11,7 +11,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::{QuarryError, raised};
 
-/// How long a signal may wait.
+/// Maximum time that a signal waits.
 const POLL: Duration = Duration::from_millis(50);
 
 /// The threads of a process. A fork takes none of them along, so that the child needs its own.

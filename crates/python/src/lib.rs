@@ -1,7 +1,6 @@
 //! The module `quarry._quarry` of the Python package: a thin layer over the libraries.
 //!
-//! What a command of the program prints as JSON is returned as the same JSON, so that both agree; the classes that
-//! people use are in `python/quarry`.
+//! Functions return the same JSON as the commands of the program; the classes that people use are in `python/quarry`.
 
 mod encoder;
 mod error;
@@ -21,6 +20,7 @@ fn _quarry(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<encoder::Encoder>()?;
     module.add_class::<index::Index>()?;
     module.add_class::<retriever::Retriever>()?;
+    module.add_function(wrap_pyfunction!(retriever::check_method, module)?)?;
     module.add_function(wrap_pyfunction!(evaluation::evaluate, module)?)?;
     module.add_function(wrap_pyfunction!(evaluation::compare, module)?)?;
     Ok(())

@@ -9,7 +9,7 @@ use quarry_embed::EmbedError;
 use quarry_eval::EvalError;
 use quarry_eval::method::{Corpus, Method, ModelName, Prepared};
 
-use crate::error::raised;
+use crate::error::{QuarryError, raised};
 use crate::interruptible::interruptible;
 use crate::model;
 
@@ -17,6 +17,19 @@ use crate::model;
 #[pyclass(frozen, module = "quarry._quarry")]
 pub(crate) struct Retriever {
     prepared: Arc<Prepared>,
+}
+
+/// Checks that a method is well-formed, and that there is something at the paths that it names.
+#[pyfunction]
+pub(crate) fn check_method(method: &str) -> PyResult<()> {
+    let parsed: Method = method.parse().map_err(raised)?;
+    match parsed.paths().into_iter().find(|path| !path.exists()) {
+        Some(path) => Err(QuarryError::new_err(format!(
+            "{}: expected a method, such as bm25 or hybrid, or the path of a model; there is none",
+            path.display()
+        ))),
+        None => Ok(()),
+    }
 }
 
 #[pymethods]

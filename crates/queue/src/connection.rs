@@ -17,7 +17,7 @@ use crate::error::QueueError;
 use crate::lock;
 use crate::subject::{ALL_REPLIES, ALL_TASKS, REPLIES, TASKS};
 
-/// How long unfetched tasks and replies are kept.
+/// Maximum age of unfetched tasks and replies.
 const MAX_MESSAGE_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Time limit for one request to the server.
@@ -26,7 +26,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// The user is notified after failures for this long.
 const NOTICE_DELAY: Duration = Duration::from_secs(5);
 
-/// How often a stream that cannot be created is looked up again: if another process creates it at the same moment, the
+/// Number of tries to look up a stream that cannot be created: if another process creates it at the same moment, the
 /// server refuses it as if it belonged to somebody else.
 const RACES: usize = 5;
 
@@ -51,7 +51,7 @@ struct Inner {
     stop: Arc<AtomicBool>,
     notice: Notice,
     /// Messages that are shown only once and were already shown.
-    told: Mutex<HashSet<String>>,
+    notices: Mutex<HashSet<String>>,
 }
 
 impl fmt::Debug for Connection {
@@ -130,8 +130,8 @@ impl Connection {
             let replies = retry.stream(&context, &replies_config()).await?;
             Ok((client, context, tasks, replies))
         })?;
-        let told = Mutex::default();
-        Ok(Self(Arc::new(Inner { runtime, client, context, tasks, replies, address, stop, notice, told })))
+        let notices = Mutex::default();
+        Ok(Self(Arc::new(Inner { runtime, client, context, tasks, replies, address, stop, notice, notices })))
     }
 
     /// Host and port of the server.
@@ -146,12 +146,11 @@ impl Connection {
 
     /// Shows the user a message, unless it was shown before.
     pub(crate) fn warn_once(&self, text: &str) {
-        if lock(&self.0.told).insert(text.to_owned()) {
+        if lock(&self.0.notices).insert(text.to_owned()) {
             self.tell(text);
         }
     }
 
-    /// Whether the user stopped.
     pub fn is_stopped(&self) -> bool {
         self.0.stop.load(Ordering::SeqCst)
     }
@@ -258,7 +257,7 @@ impl Retry<'_> {
         mut action: impl AsyncFnMut() -> Result<T, ActionError>,
     ) -> Result<T, QueueError> {
         let begin = Instant::now();
-        let (mut told, mut stopped, mut wait) = (false, None, Duration::from_millis(50));
+        let (mut noticed, mut stopped, mut wait) = (false, None, Duration::from_millis(50));
         loop {
             let problem = match action().await {
                 Ok(done) => return Ok(done),
@@ -266,9 +265,9 @@ impl Retry<'_> {
                 Err(ActionError::Transient(problem)) => problem,
             };
             tracing::debug!(address = self.address, what, problem, "will try again");
-            if begin.elapsed() > NOTICE_DELAY && !told {
+            if begin.elapsed() > NOTICE_DELAY && !noticed {
                 (self.notice)(&format!("{}: cannot {what}: {problem}; trying again", self.address));
-                told = true;
+                noticed = true;
             }
             let next = Instant::now() + wait;
             loop {

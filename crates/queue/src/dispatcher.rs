@@ -21,19 +21,18 @@ use crate::error::QueueError;
 use crate::message::{self, Refused, kind, signal};
 use crate::{lock, subject};
 
-/// How often a waiting thread checks for the reply without a signal.
+/// Interval at which a waiting thread checks for the reply without a signal.
 const REPLY_POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The user is notified if no worker has started a task of a kind for this long.
 const UNCLAIMED_NOTICE: Duration = Duration::from_secs(30);
 
-/// How long removal of finished tasks is retried after the user stopped.
+/// Maximum time for removing finished tasks after the user stopped.
 const REMOVAL_GRACE: Duration = Duration::from_secs(5);
 
-/// How many times workers may return a task before it counts as lost.
+/// Maximum number of times that workers may return a task before it counts as lost.
 const MAX_RETURNS: u32 = 10;
 
-/// A task for a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     /// The kind, which determines the workers that can do it.
@@ -46,7 +45,6 @@ pub struct Task {
     pub about: String,
 }
 
-/// The result of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// It was done. The reply is stored until [`Dispatcher::settle`].
@@ -70,7 +68,6 @@ pub struct Dispatcher {
     listening: JoinHandle<()>,
 }
 
-/// The waiting threads, by task.
 #[derive(Debug, Default)]
 struct Waiting {
     tasks: HashMap<String, Vec<Arc<Waiter>>>,
@@ -361,7 +358,7 @@ impl Waiting {
         answer
     }
 
-    /// Whether to notify the user that no worker takes tasks of this kind.
+    /// Returns whether to notify the user that no worker takes tasks of this kind.
     fn is_unclaimed(&mut self, kind: &str) -> bool {
         let last = self.begun.entry(kind.to_owned()).or_insert_with(Instant::now);
         last.elapsed() >= UNCLAIMED_NOTICE

@@ -4,7 +4,6 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueueError {
-    /// The address of the NATS server is invalid.
     #[error(
         "the address of the NATS server cannot be used: {problem}; write one such as nats://localhost:4222"
     )]
@@ -17,22 +16,18 @@ pub enum QueueError {
     Server {
         /// Host and port.
         address: String,
-        /// What was expected and what to do.
+        /// Expectation and remedy.
         problem: String,
     },
     /// The name of a task, a kind or a queue is not valid in a subject.
     #[error("{name:?} cannot name a part of a queue: expected letters, digits, `-` and `_`")]
-    Name {
-        /// The invalid name.
-        name: String,
-    },
+    Name { name: String },
     /// A task exceeds the server's maximum message size.
     #[error(
         "{about} has {bytes} bytes, but {address} accepts at most {limit} in a message; raise `max_payload` in the \
          server's configuration"
     )]
     TooLarge {
-        /// Description of the task.
         about: String,
         /// Its size including headers, in bytes.
         bytes: usize,
@@ -49,10 +44,7 @@ pub enum QueueError {
     },
     /// The asynchronous runtime, or a thread, could not be started.
     #[error("a thread could not be started: {problem}")]
-    Thread {
-        /// The error from the system.
-        problem: String,
-    },
+    Thread { problem: String },
     /// The user asked to stop.
     #[error("stopped")]
     Stopped,

@@ -17,7 +17,6 @@ use crate::error::QueueError;
 /// The header with the protocol version of the two programs.
 pub(crate) const PROTOCOL: &str = "Quarry-Protocol";
 
-/// The header with the kind of a reply.
 pub(crate) const KIND_OF_REPLY: &str = "Quarry-Reply";
 
 /// The server's own header: sequence number of the message that must be the last with its subject, 0 for none.
@@ -40,7 +39,6 @@ pub(crate) mod signal {
     pub(crate) const BUSY: &[u8] = b"busy";
 }
 
-/// Why a message was not stored.
 pub(crate) enum Refused {
     /// A message with its subject exists.
     AlreadyThere,
@@ -98,7 +96,6 @@ pub(crate) async fn remove(context: &Context, stream: &str, sequence: u64) -> Re
     }
 }
 
-/// The reply stored under `subject`, if any.
 pub(crate) async fn stored_reply(
     connection: &Connection,
     subject: &str,

@@ -26,7 +26,6 @@ pub(crate) fn tasks_of_queue(queue: &str) -> String {
     format!("quarry.task.*.{queue}.>")
 }
 
-/// Kind, queue and name of a task.
 pub(crate) fn parse_task(subject: &str) -> Option<(&str, &str, &str)> {
     let mut parts = subject.strip_prefix("quarry.task.")?.splitn(3, '.');
     Some((parts.next()?, parts.next()?, parts.next()?))

@@ -17,19 +17,18 @@ use crate::error::QueueError;
 use crate::message::{self, Refused, kind, publish, signal, stored_reply};
 use crate::{lock, subject};
 
-/// How long the server waits for a task before a worker asks again.
+/// Maximum time that the server waits for a task before a worker asks again.
 const TASK_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often a worker renews its lease; leases are a multiple of it.
+/// Interval at which a worker renews its lease; leases are a multiple of it.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// The minimum lease.
 pub const SHORTEST_LEASE: Duration = Duration::from_secs(3);
 
-/// How long the dispatcher of a task may be unreachable before a worker does the task anyway.
+/// Maximum time that the dispatcher of a task may be unreachable before a worker does the task anyway.
 const DISPATCHER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a stopping worker tries to store its last replies.
+/// Maximum time for which a stopping worker tries to store its last replies.
 const GRACE: Duration = Duration::from_secs(30);
 
 /// Maximum number of tasks of a kind in progress on all workers together.
@@ -38,13 +37,11 @@ const MAX_IN_PROGRESS: i64 = 100_000;
 /// Kinds of tasks that share a pool of threads.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// The kinds of tasks.
     pub kinds: Vec<String>,
     /// Maximum number of concurrent tasks.
     pub threads: usize,
 }
 
-/// The outcome of a task, from a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The reply, to be stored until the dispatcher has saved it.
@@ -105,7 +102,6 @@ struct Worker<'a> {
     protocol: &'a str,
     lease: Duration,
     work: Work<'a>,
-    /// Why the worker ends, if it cannot continue.
     ended: Mutex<Option<QueueError>>,
 }
 
@@ -352,7 +348,7 @@ impl Worker<'_> {
     }
 }
 
-/// How to proceed with a task that was taken.
+/// Decision about a task that was taken.
 enum Begin {
     Now,
     Unwanted,
@@ -366,7 +362,6 @@ struct Task<'a> {
     name: &'a str,
 }
 
-/// The number of idle threads.
 #[derive(Default)]
 struct IdleThreads {
     count: Mutex<isize>,
@@ -379,7 +374,7 @@ impl IdleThreads {
         self.changed.notify_all();
     }
 
-    /// Whether a thread is idle or becomes idle soon.
+    /// Returns whether a thread is idle or becomes idle soon.
     fn is_there(&self) -> bool {
         let count = lock(&self.count);
         let waited = self.changed.wait_timeout_while(count, TASK_POLL_INTERVAL, |count| *count <= 0);

@@ -17,7 +17,6 @@ fn silent() -> Notice {
     Arc::new(|_| ())
 }
 
-/// A connection, and its stop flag.
 fn connect(nats: &Nats) -> (Connection, Arc<AtomicBool>) {
     let stop = Arc::new(AtomicBool::new(false));
     (Connection::open(&nats.url(), Arc::clone(&stop), silent()).unwrap(), stop)
@@ -228,8 +227,8 @@ fn what_came_of_a_task_reaches_whoever_asked() {
 #[test]
 fn a_worker_of_another_version_gives_back_and_stays() {
     let Some(nats) = Nats::start() else { return };
-    let told = Arc::new(Mutex::new(String::new()));
-    let telling = Arc::clone(&told);
+    let heard = Arc::new(Mutex::new(String::new()));
+    let telling = Arc::clone(&heard);
     let tell = Arc::new(move |text: &str| *telling.lock().unwrap() += text);
     let connection = Connection::open(&nats.url(), Arc::default(), tell).unwrap();
     let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
@@ -237,7 +236,7 @@ fn a_worker_of_another_version_gives_back_and_stays() {
     thread::scope(|scope| {
         let asking = scope.spawn(|| dispatcher.submit(&task(1), 1).unwrap());
         let end = Instant::now() + Duration::from_secs(60);
-        while !told.lock().unwrap().contains("use the same version of quarry") {
+        while !heard.lock().unwrap().contains("use the same version of quarry") {
             assert!(Instant::now() < end, "nobody says so");
             thread::sleep(Duration::from_millis(20));
         }
@@ -432,10 +431,10 @@ fn a_server_that_cannot_serve_is_named_with_the_remedy() {
     Connection::open(&wrong.replace("hunter2", "secret"), stop(), silent()).unwrap();
     // The worker waits for a missing server, and notifies the user.
     let heard = Arc::new(Mutex::new(Vec::new()));
-    let (told, ended) = (Arc::clone(&heard), stop());
+    let (hearing, ended) = (Arc::clone(&heard), stop());
     let end = Arc::clone(&ended);
     let notice: Notice = Arc::new(move |text| {
-        told.lock().unwrap().push(text.to_owned());
+        hearing.lock().unwrap().push(text.to_owned());
         end.store(true, Ordering::SeqCst);
     });
     let error = Connection::open("nats://me:hunter2@127.0.0.1:9", ended, notice).unwrap_err();

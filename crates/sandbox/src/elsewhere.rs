@@ -32,7 +32,7 @@ impl Bubblewrap {
         Err(Error::Unsupported)
     }
 
-    /// How the memory of programs is limited.
+    /// Means by which the memory of programs is limited.
     pub fn memory_bound(&self) -> MemoryBound {
         match *self {}
     }

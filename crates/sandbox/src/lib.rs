@@ -48,7 +48,7 @@ pub use system::Bubblewrap;
 /// The directory with a program's files, in which it starts.
 pub const WORK_DIRECTORY: &str = "/box";
 
-/// Where programs and their interpreters are looked up, whatever the environment contains: a sandbox has no other
+/// Search path of programs and their interpreters, whatever the environment contains: a sandbox has no other
 /// directories with programs.
 pub const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
@@ -70,9 +70,6 @@ pub trait Sandbox: Send + Sync {
     fn run(&self, program: &Program, limits: &Limits) -> Result<Outcome, Error>;
 
     /// Why programs of a language cannot be run in it, and what to do; `None` if they can.
-    ///
-    /// # Errors
-    /// When that cannot be determined.
     fn problem(&self, runner: &Runner) -> Result<Option<String>, Error> {
         Ok(runner.problem())
     }
@@ -118,7 +115,6 @@ pub struct Program {
     pub reports: bool,
 }
 
-/// Resource limits of a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Time from start to end; after it, everything is killed.
@@ -129,9 +125,7 @@ pub struct Limits {
     pub cpu_time: Duration,
     /// Memory of all processes together, in bytes.
     pub memory_bytes: u64,
-    /// Number of processes and threads at any time.
     pub processes: u64,
-    /// Size of each file, in bytes.
     pub file_bytes: u64,
     /// Size of each writable directory (the work directory, `/tmp`, `/dev/shm`), in bytes. They are in memory.
     #[serde(rename = "folder_bytes")]
@@ -157,10 +151,8 @@ impl Default for Limits {
     }
 }
 
-/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Outcome {
-    /// Why the program ended.
     pub ended: Ended,
     /// The beginning of standard output.
     pub stdout: Captured,
@@ -169,18 +161,16 @@ pub struct Outcome {
     /// The beginning of the output to the pipe of [`Program::reports`]; empty without one. The program itself
     /// can write anything to it.
     pub report: Captured,
-    /// Time from start to end.
     pub wall_time: Duration,
     /// User and system time of all processes together. Exact with a cgroup; otherwise sampled, excluding time after
     /// the last sample.
     pub cpu_time: Duration,
     /// Peak memory of all processes together, in bytes. Exact with a cgroup, otherwise sampled.
     pub peak_memory_bytes: u64,
-    /// How the memory of the program was limited.
+    /// Means by which the memory of the program was limited.
     pub memory_bound: MemoryBound,
 }
 
-/// Why a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "reason")]
 pub enum Ended {
@@ -213,7 +203,6 @@ impl fmt::Display for Ended {
 pub struct Captured {
     /// At most [`Limits::output_bytes`] bytes.
     pub bytes: Vec<u8>,
-    /// Total length of the output, in bytes.
     pub total_bytes: u64,
 }
 
@@ -223,13 +212,13 @@ impl Captured {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 
-    /// Whether the program wrote more than was kept.
+    /// Returns whether the program wrote more than was kept.
     pub fn is_truncated(&self) -> bool {
         self.total_bytes > self.bytes.len() as u64
     }
 }
 
-/// How the total memory of a program's processes is limited.
+/// Means by which the total memory of a program's processes is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryBound {
@@ -260,7 +249,7 @@ pub enum Error {
     Missing {
         /// Its file name.
         program: String,
-        /// How to install it.
+        /// Installation instructions.
         remedy: String,
     },
     /// A container could not be set up.
@@ -269,7 +258,6 @@ pub enum Error {
         /// Podman's message, and what to do.
         detail: String,
     },
-    /// Namespaces could not be set up.
     #[error(
         "the sandbox cannot be set up: {detail}. bubblewrap 0.8 or newer and unprivileged user namespaces are \
          needed (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns); running without \
@@ -291,39 +279,30 @@ pub enum Error {
          and the kernel does not count root's processes; run as another user, or in a namespace with the user 65534"
     )]
     Uncounted,
-    /// The description of the program is invalid.
     #[error("the program cannot be run: {0}")]
     Program(String),
     /// No runner has this name.
     #[error("no runner for {name:?}: expected one of {known}")]
-    UnknownLanguage {
-        /// The requested name.
-        name: String,
-        /// The names that exist.
-        known: String,
-    },
+    UnknownLanguage { name: String, known: String },
     /// A system call failed.
     #[error("cannot {action}: {source}")]
     Io {
         /// The operation, as an infinitive.
         action: &'static str,
-        /// The system's error.
         source: io::Error,
     },
     /// A file or directory cannot be used.
     #[error("{}: cannot {action}: {source}; check its permissions and the free space", path.display())]
     File {
-        /// The path that was used.
         path: PathBuf,
         /// The operation, as an infinitive.
         action: &'static str,
-        /// The system's error.
         source: io::Error,
     },
     /// Processes still exist although they were killed.
     #[error("processes of the program did not end within {seconds} s after they were killed")]
     Unkillable {
-        /// How long they were waited for, in seconds.
+        /// Waiting time in seconds.
         seconds: u64,
     },
 }
@@ -380,7 +359,6 @@ fn is_plain_path(path: &str) -> bool {
     !path.contains('\0') && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
-/// Looks up the path of a program.
 fn find_executable(name: &str) -> Option<PathBuf> {
     if name.starts_with('/') {
         return Some(PathBuf::from(name)).filter(|path| path.is_file());

@@ -1,4 +1,4 @@
-//! How programs of a language are compiled and started.
+//! Commands that compile and start programs of a language.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -12,35 +12,31 @@ use crate::{Ended, Error, Limits, Outcome, Program, SEARCH_PATH, Sandbox, find_e
 /// Maximum size of a compiled program, in bytes.
 const MAX_COMPILED_BYTES: usize = 64 << 20;
 
-/// How programs of a language are started. The languages are data: `runners.toml`.
+/// Command that starts programs of a language. The languages are data: `runners.toml`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Runner {
     /// Name of the source file in the work directory.
     pub file: String,
-    /// The command that runs it.
     pub command: Vec<String>,
-    /// Environment variables.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
     /// A command that succeeds if programs can be run; if `None`, the executable has to exist.
     #[serde(default)]
     check: Option<Vec<String>>,
-    /// What to do if programs cannot be run.
+    /// Remedy if programs cannot be run.
     #[serde(default)]
     remedy: Option<String>,
     #[serde(default)]
     minimum: MinimumLimits,
-    /// How the source is compiled, for languages that need it.
+    /// Command that compiles the source, for languages that need it.
     #[serde(default)]
     compile: Option<Compile>,
 }
 
-/// The compilation step.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Compile {
-    /// The compiler, which must be installed.
     executable: String,
     /// The command, which writes the compiled program to standard output.
     command: Vec<String>,
@@ -52,7 +48,7 @@ struct Compile {
     minimum: MinimumLimits,
 }
 
-/// What a compiler or interpreter needs in addition to the program; 0 for little. Time limits are not included: they
+/// Resources of a compiler or interpreter in addition to the program; 0 for little. Time limits are not included: they
 /// are up to the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -95,7 +91,7 @@ impl Runner {
         })
     }
 
-    /// Whether programs of the language can be run on this machine.
+    /// Returns whether programs of the language can be run on this machine.
     pub fn is_available(&self) -> bool {
         self.problem().is_none()
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often waiting threads check whether to stop.
+/// Interval at which waiting threads check whether to stop.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A counting semaphore, with a permit for each working thread.
@@ -15,7 +15,6 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    /// A semaphore with `count` permits.
     pub fn new(count: usize) -> Self {
         Self { available: Mutex::new(count), released: Condvar::new() }
     }

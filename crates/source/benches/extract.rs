@@ -1,4 +1,4 @@
-//! How much does extraction cost beside parsing?
+//! Cost of extraction beside parsing.
 //!
 //! Compares `extract` and `extract_with_references` with tree-sitter's parser alone, on the same bytes with the same
 //! grammars, one thread: `cargo bench -p quarry-source --bench extract` on the fixtures, each repeated to about 256 KiB, or

@@ -1,4 +1,4 @@
-//! How long does only parsing take, on all cores? The floor that indexing is compared with (`bench/compare_speed.py`).
+//! Time of only parsing on all cores: the floor that indexing is compared with (`bench/compare_speed.py`).
 //!
 //! `cargo bench -p quarry-source --bench parse -- PATH...` reads the files below the paths that have a grammar and at
 //! most 1,000,000 bytes (as many as are indexed), without hidden ones, then parses each of them with tree-sitter's

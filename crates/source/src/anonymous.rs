@@ -9,9 +9,9 @@ use crate::function::find_functions;
 use crate::matches::TimeLeft;
 use crate::rules::{Rules, ShapeCapture, ShapeRules};
 
-/// What the name of the function becomes.
+/// The replacement of the function's name.
 const FUNCTION: &str = "func";
-/// What the names of its variables begin with, before their number.
+/// The prefix of its variables' names, before their number.
 const VARIABLE: &str = "arg_";
 
 /// Words for the object that a method is called on.
@@ -151,7 +151,7 @@ fn add_variables<'s>(node: Node<'_>, source: &'s [u8], variables: &mut HashSet<&
 }
 
 /// Whether a leaf may be the name of a variable, by what grammars call such a leaf.
-fn is_variable(leaf: &Node<'_>) -> bool {
+pub(crate) fn is_variable(leaf: &Node<'_>) -> bool {
     match leaf.kind() {
         "identifier"
         | "simple_identifier"
@@ -176,7 +176,7 @@ fn is_called_by_name(leaf: &Node<'_>) -> bool {
     is_name && variable_of_php(leaf).is_none()
 }
 
-/// What stands before the sign by which the name after `before` is looked up in something: `a` of `a.`, `a?.` and `a::`.
+/// The receiver before the operator that `before` ends with: `a` of `a.`, `a?.` and `a::`.
 fn access_before(before: &[u8]) -> Option<&[u8]> {
     let before = before.trim_ascii_end();
     let object = before

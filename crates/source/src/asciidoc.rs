@@ -7,9 +7,9 @@ use crate::section::{Headings, Sections, n_characters, row_text, uniform};
 
 /// Maximum number of `=` of a heading.
 const MAX_LEVEL: usize = 6;
-/// What the titles of each level are underlined with, in the older form.
+/// Underlines of the titles of each level, in the older form.
 const UNDERLINES: &[u8] = b"=-~^+";
-/// What blocks whose content is no AsciiDoc begin and end with: listings, literals, passages that are passed on, comments.
+/// Delimiters of blocks whose content is not AsciiDoc: listings, literals, passages that are passed on, comments.
 const DELIMITERS: &[u8] = b"-.+/";
 /// Minimum length of a delimiter.
 const MIN_DELIMITER: usize = 4;

@@ -11,14 +11,14 @@ use crate::unit::References;
 pub(crate) struct Block {
     /// All of it, with the marks at its ends: tags, fences.
     pub bytes: Range<usize>,
-    /// What is between the marks: of fences whole lines.
+    /// Range between the marks: of fences whole lines.
     pub code: Range<usize>,
-    /// What stands before the code on its lines, such as the `>` of a quotation: ascending and disjoint.
+    /// Prefixes of the lines of the code, such as the `>` of a quotation: ascending and disjoint.
     pub gutters: Vec<Range<usize>>,
     pub language: Language,
     /// Whether the code has units of its own, rather than being part of the text around it.
     pub has_units: bool,
-    /// What the code calls, in terms of it, as far as that is known before it is cut.
+    /// References in the code, relative to it, as far as they are known before it is cut.
     pub references: References,
 }
 

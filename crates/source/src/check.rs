@@ -28,7 +28,7 @@ pub(crate) fn find_checks(
         let mut is_doubtful = false;
         for capture in query_match.captures() {
             let Some(meaning) = rules.captures[capture.index as usize] else { continue };
-            // Inside syntax errors, the parts cannot be told apart.
+            // Inside syntax errors, the parts cannot be distinguished.
             is_doubtful |= capture.node.has_error()
                 && !matches!(meaning, CheckCapture::Branch | CheckCapture::Then | CheckCapture::Else);
             let bytes = capture.node.byte_range();
@@ -260,7 +260,8 @@ mod tests {
             "python",
             "assert (f(a) == 2, 'x')\nassert 'text'\nassert ((True))\nassert not False\nassert 12\nassert lambda: f(a)\n\
              assert [f(a)]\nassert f(a) or 'x'\nassert False\nassert None\nassert ''\nassert 0\nassert []\nassert x\n\
-             assert 1 == 1\nassert ()\nself.assertTrue(True, a)\nif not True:\n    pass\n",
+             assert 1 == 1\nassert ()\nself.assertTrue(True, a)\nif not True:\n    pass\n\
+             assert f'{a}'\nassert f'{a} ok'\nassert 'a' f'{b}'\nassert (b for b in a)\nassert f(a) or [a]\nassert f''\n",
             &[
                 ("(f(a) == 2, 'x')", true),
                 ("'text'", true),
@@ -274,13 +275,20 @@ mod tests {
                 ("None", false),
                 ("True", true),
                 ("not True", false),
+                ("f'{a}'", true),
+                ("f'{a} ok'", true),
+                ("'a' f'{b}'", true),
+                ("(b for b in a)", true),
+                ("f(a) or [a]", true),
             ],
         );
         for language in ["javascript", "typescript"] {
             check(
                 language,
                 "assert('text');\nassert(`a${b}`, true);\nassert([], x);\nassert({}, x);\nassert(() => f(a));\nassert(!false);\n\
-                 assert(7);\nassert((f(a), 'x'));\nassert('');\nassert(0);\nassert(f(a));\nif (false) a();\nassert(undefined);\n",
+                 assert(7);\nassert((f(a), 'x'));\nassert('');\nassert(0);\nassert(f(a));\nif (false) a();\nassert(undefined);\n\
+                 assert(`${a}`);\nassert((f(a), true));\nassert((f(a), 7));\nassert((f(a), 0));\nassert(new A(a));\nassert(typeof a);\n\
+                 assert(f(a) || {});\nassert(``);\n",
                 &[
                     ("'text'", true),
                     ("`a${b}`", true),
@@ -293,6 +301,12 @@ mod tests {
                     ("(f(a), 'x')", true),
                     ("false", false),
                     ("undefined", false),
+                    ("`${a}`", true),
+                    ("(f(a), true)", true),
+                    ("(f(a), 7)", true),
+                    ("new A(a)", true),
+                    ("typeof a", true),
+                    ("f(a) || {}", true),
                 ],
             );
         }

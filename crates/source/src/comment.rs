@@ -117,7 +117,7 @@ fn append_dedented<'a>(lines: &mut Vec<&'a str>, block: &mut Vec<&'a str>) {
     }));
 }
 
-/// Whether a line is more than a rule drawn with punctuation.
+/// Returns whether a line is more than a rule drawn with punctuation.
 fn is_text(line: &&str) -> bool {
     let line = line.trim();
     line.len() < 3 || !line.chars().all(|c| "=-*#~/_+.".contains(c))

@@ -79,11 +79,22 @@ pub(crate) fn find_definitions(
     finder.structure
 }
 
-/// Comments and prefixes without blank lines between them.
+/// Maximum number of line ends between documentation and what it documents.
+const MAX_DOC_LINE_ENDS: usize = 4;
+
+/// Bytes of a comment that tell whether it is about the whole file.
+const HEADER_BYTES: usize = 2000;
+
+/// Words of comments about the whole file, such as licenses.
+const HEADER_WORDS: [&[u8]; 4] = [b"opyright", b"icense", b"@file", b"@module"];
+
+/// Comments and prefixes without blank lines between them, except below documentation.
 struct Run {
     bytes: Range<usize>,
     /// Whether it begins on a line with other code, to which it belongs.
     is_trailing: bool,
+    /// Whether it contains documentation.
+    is_doc: bool,
     comments: Vec<Range<usize>>,
     /// Whether one of the prefixes marks a test.
     is_test: bool,
@@ -205,7 +216,9 @@ impl<'tree> Finder<'_, 'tree> {
         self.last_row = Some(row);
         let follows_comment =
             || self.run.as_ref().is_some_and(|run| self.is_adjacent(run, node.start_byte()));
-        if role.is(Role::NAMED) && !follows_comment() {
+        // A row more where the parser was given a line end more.
+        let is_row = row < self.structure.row_depths.len();
+        if role.is(Role::NAMED) && is_row && !follows_comment() {
             self.structure.row_depths[row] = u16::try_from(depth).unwrap_or(u16::MAX);
         }
     }
@@ -219,11 +232,13 @@ impl<'tree> Finder<'_, 'tree> {
             _ => Run {
                 bytes: bytes.clone(),
                 is_trailing: !self.begins_line(bytes.start),
+                is_doc: false,
                 comments: Vec::new(),
                 is_test: false,
             },
         };
         run.bytes.end = bytes.end;
+        run.is_doc |= self.is_doc(&bytes);
         let begins_with_one_of = |starts: &[String]| {
             starts.iter().any(|start| self.source[bytes.clone()].starts_with(start.as_bytes()))
         };
@@ -246,12 +261,32 @@ impl<'tree> Finder<'_, 'tree> {
 
     fn is_adjacent(&self, run: &Run, byte: usize) -> bool {
         let Some(between) = self.source.get(run.bytes.end..byte) else { return false };
-        let max_newlines = usize::from(!run.is_trailing);
+        let max_newlines = match run {
+            Run { is_trailing: true, .. } => 0,
+            Run { is_doc: true, .. } => MAX_DOC_LINE_ENDS,
+            _ => 1,
+        };
         let mut newlines = 0;
         between.iter().all(|byte| {
             newlines += usize::from(*byte == b'\n');
             byte.is_ascii_whitespace() && newlines <= max_newlines
         })
+    }
+
+    /// Returns whether a comment or prefix documents what follows, also below blank lines.
+    fn is_doc(&self, bytes: &Range<usize>) -> bool {
+        let text = &self.source[bytes.clone()];
+        let rest = self.rules.docs.iter().find_map(|start| {
+            let rest = text.strip_prefix(start.as_bytes())?;
+            // `////` and `/***/` are rulers, `/**/` is empty, and `///<` follows what it documents.
+            let last = start.as_bytes().last();
+            rest.first().filter(|next| Some(*next) != last && !b"/<".contains(next)).map(|_| rest)
+        });
+        let is_of_file = |text: &[u8]| {
+            let text = &text[..text.len().min(HEADER_BYTES)];
+            HEADER_WORDS.iter().any(|word| text.windows(word.len()).any(|window| window == *word))
+        };
+        rest.is_some_and(|rest| !is_of_file(rest))
     }
 
     fn begins_line(&self, byte: usize) -> bool {
@@ -261,7 +296,7 @@ impl<'tree> Finder<'_, 'tree> {
         before.is_none_or(|byte| *byte == b'\n')
     }
 
-    /// Whether exactly one child of `node` may be a definition.
+    /// Returns whether exactly one child of `node` may be a definition.
     fn holds_one_definition(&mut self, node: Node<'tree>) -> bool {
         self.header_cursor.reset(node);
         let mut candidates = 0;
@@ -379,7 +414,8 @@ impl<'tree> Finder<'_, 'tree> {
         is_open
     }
 
-    /// Whether a function of the current path that begins at `start` is a further clause of the last definition.
+    /// Returns whether a function of the current path that begins at `start` is a further clause of the last
+    /// definition.
     fn continues_definition(&self, kind: UnitKind, start: usize) -> bool {
         let is_continued = |last: &Definition| {
             let between = self.source.get(last.bytes.end..start);

@@ -71,9 +71,9 @@ fn code_of(source: &[u8], block: &Block) -> Vec<u8> {
     code
 }
 
-/// What a part of a file was cut into, in terms of that part.
+/// Units of a part of a file, relative to that part.
 struct CutPart {
-    /// Where the part begins, and after how many lines.
+    /// Start of the part, and the number of lines before it.
     start: usize,
     rows: u32,
     extraction: Extraction,
@@ -92,7 +92,7 @@ struct EmbeddedReader<'a> {
 }
 
 impl EmbeddedReader<'_> {
-    /// What is left of the time.
+    /// Limits with the remaining time.
     fn limits(&self) -> Limits {
         Limits { parse_time: self.limits.parse_time.saturating_sub(self.begun.elapsed()), ..*self.limits }
     }
@@ -226,7 +226,7 @@ fn look_into(source: &[u8], block: &mut Block, limits: &Limits, with_references:
         parse::read_file(block.language, &code, limits, references).units.iter().any(is_definition);
 }
 
-/// Whether a unit may also have lines that are not code.
+/// Returns whether a unit may also have lines that are not code.
 fn may_span(unit: &Unit, bytes: Range<usize>, start_line: u32, end_line: u32) -> bool {
     matches!(unit.kind, UnitKind::Module | UnitKind::Section)
         && bytes.len() <= MAX_UNIT_BYTES

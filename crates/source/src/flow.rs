@@ -28,11 +28,11 @@ pub struct FlowNode {
     pub sources: Vec<usize>,
 }
 
-/// What makes data flow in a language. All lists are of node kinds, words of the grammar among them.
+/// Data flow rules of a language. All lists are of node kinds, including words of the grammar.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct FlowRules {
-    /// What stands before and after a function to be parsed, and belongs to its tokens.
+    /// Text before and after a function that is parsed; belongs to its tokens.
     pub(crate) around: [String; 2],
     /// Nodes that are one token, whatever is in them.
     pub(crate) whole: Vec<String>,
@@ -161,7 +161,7 @@ fn nodes(mut entries: Vec<Entry>) -> Vec<FlowNode> {
         .collect()
 }
 
-/// Where the value of each variable may have been assigned, by the number of its name.
+/// Positions at which the value of each variable may have been assigned, by the number of its name.
 type States = BTreeMap<usize, Vec<usize>>;
 
 struct Token {
@@ -198,7 +198,6 @@ impl Finder<'_> {
         node.child_count() == 0 || has(&self.rules.whole, node)
     }
 
-    /// Those that count.
     fn children<'tree>(&self, node: Node<'tree>) -> Vec<Node<'tree>> {
         let is_doc = |child: &Node<'_>| {
             has(&self.rules.docs, *child)
@@ -224,7 +223,6 @@ impl Finder<'_> {
         }
     }
 
-    /// The token of a node that is one.
     fn token(&self, node: Node<'_>) -> Option<usize> {
         self.by_bytes.get(&(node.start_byte(), node.end_byte())).copied()
     }

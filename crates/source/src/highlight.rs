@@ -1,11 +1,11 @@
-//! What the parts of source text are, for coloring it: by the names that grammars give to nodes, which agree in what
+//! Syntax highlighting of source text: by the names that grammars give to nodes, which agree in what
 //! matters here (a comment is called one everywhere), so that no language needs queries of its own for this.
 
 use std::ops::Range;
 
 use tree_sitter::{Node, Tree};
 
-/// What a part of source text is.
+/// The class of a part of source text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Highlight {
     /// A comment.
@@ -63,8 +63,8 @@ pub(crate) fn find_highlights(tree: &Tree) -> Vec<(Range<usize>, Highlight)> {
     }
 }
 
-/// What a node is with everything in it.
-fn whole_node(node: &Node) -> Option<Highlight> {
+/// The class of a node and of everything in it.
+pub(crate) fn whole_node(node: &Node) -> Option<Highlight> {
     let kind = node.kind();
     if !node.is_named() {
         return None;
@@ -79,7 +79,7 @@ fn whole_node(node: &Node) -> Option<Highlight> {
     (is_string || is_character).then_some(Highlight::String)
 }
 
-fn has_insertion(node: &Node) -> bool {
+pub(crate) fn has_insertion(node: &Node) -> bool {
     (0..node.child_count()).filter_map(|at| node.child(at)).any(|child| is_insertion(child.kind()))
 }
 

@@ -72,7 +72,7 @@ pub(crate) fn string(text: &[u8], span: Range<usize>) -> Option<Cow<'_, str>> {
     Some(Cow::Owned(unescaped(&String::from_utf8_lossy(inner.strip_suffix(b"\"").unwrap_or(inner)))))
 }
 
-/// What stands between the quotes of a string that serde_json does not take.
+/// Content of a quoted string that serde_json rejects.
 fn unescaped(inner: &str) -> String {
     let mut units: Vec<u16> = Vec::new();
     let mut rest = inner.chars();

@@ -13,7 +13,9 @@ use crate::allocator;
 use crate::flow::FlowRules;
 #[cfg(test)]
 use crate::pattern::PatternError;
-use crate::rules::{CheckRules, Content, Embedded, NameScope, ReferenceRules, RuleFile, Rules, ShapeRules};
+use crate::rules::{
+    CheckRules, Content, Embedded, Manifest, NameScope, ReferenceRules, RuleFile, Rules, ShapeRules,
+};
 
 /// Reads a language by a grammar that only builds with the feature `more-languages` have.
 #[cfg(feature = "more-languages")]
@@ -82,7 +84,7 @@ const REGISTRY: &[(&str, Reader)] = &[
 /// The rule files, as a list in JSON (`build.rs`).
 const RULE_FILES: &str = include_str!(concat!(env!("OUT_DIR"), "/rules.json"));
 
-/// How headings and code are marked.
+/// The markup of headings and code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Prose {
     Markdown,
@@ -90,7 +92,7 @@ pub(crate) enum Prose {
     AsciiDoc,
 }
 
-/// How files of a language are split into units.
+/// The way in which files of a language are split into units.
 #[derive(Clone, Copy)]
 pub(crate) enum Reader {
     /// By a grammar and the rule file's query.
@@ -195,7 +197,13 @@ impl Language {
         self.0.file.family.as_deref().unwrap_or(&self.0.file.name)
     }
 
-    /// How far a top-level name reaches without an import.
+    /// Extensions of the languages of its family.
+    pub fn family_extensions(self) -> impl Iterator<Item = &'static str> {
+        let family = languages().filter(move |language| language.family() == self.family());
+        family.flat_map(|language| language.extensions()).map(String::as_str)
+    }
+
+    /// The scope of a top-level name without an import.
     pub fn name_scope(self) -> NameScope {
         self.0.file.name_scope.unwrap_or_default()
     }
@@ -203,6 +211,21 @@ impl Language {
     /// Whether a call of a name on its own may be of a method of the type around it.
     pub fn calls_own_methods(self) -> bool {
         self.0.file.own_methods
+    }
+
+    /// Receivers that refer to a base of the enclosing type, besides `super`.
+    pub fn base_names(self) -> &'static [String] {
+        &self.0.file.base_names
+    }
+
+    /// Whether a module or type may be named by its qualified name without importing it.
+    pub fn has_global_modules(self) -> bool {
+        self.0.file.global_modules
+    }
+
+    /// Files that map the names of its modules to directories.
+    pub fn manifests(self) -> &'static [Manifest] {
+        &self.0.file.manifests
     }
 
     /// Names of methods that are called by the name of their type.
@@ -245,7 +268,7 @@ impl Language {
         })
     }
 
-    /// What makes data flow in it.
+    /// The rules of data flow in it.
     pub(crate) fn flow_rules(self) -> Option<&'static FlowRules> {
         self.0.file.data_flow.as_ref()
     }

@@ -196,7 +196,7 @@ impl Layout<'_> {
         });
     }
 
-    /// Whether all of `bytes`, which begin after the last unit, except white space are in a test.
+    /// Returns whether all of `bytes`, which begin after the last unit, except white space are in a test.
     fn is_test(&mut self, bytes: &Range<usize>) -> bool {
         while self.test_bytes.next_if(|test| test.end < bytes.end).is_some() {}
         let first = || bytes.end - self.lines.source()[bytes.clone()].trim_ascii_start().len();

@@ -33,6 +33,7 @@ mod asciidoc;
 mod block;
 mod check;
 mod comment;
+mod comparable;
 mod definition;
 mod embedded;
 mod flow;
@@ -54,19 +55,21 @@ mod prose;
 mod reference;
 mod restructuredtext;
 mod rules;
+mod scanner_words;
 mod section;
 mod shape;
 mod size;
 mod text;
 mod unit;
 
+pub use comparable::ComparableCode;
 pub use flow::{DataFlow, FlowNode};
 pub use highlight::Highlight;
 pub use language::{HAS_MORE_LANGUAGES, Language, language_called, language_for, language_named, languages};
 pub use line::Lines;
 pub use notebook::NotebookError;
 pub use pair::FunctionPair;
-pub use rules::{Content, NameScope};
+pub use rules::{Content, Manifest, NameScope};
 pub use shape::FunctionShape;
 pub use size::{MAX_DEFINITION_LINES, MAX_UNIT_BYTES, MAX_WINDOW_LINES};
 pub use text::SourceText;
@@ -125,19 +128,24 @@ pub fn data_flow(language: Language, text: &str) -> Option<DataFlow> {
     parse::data_flow(language, text, &Limits::default())
 }
 
+/// A code in the form in which its copies are recognized, within the default [`Limits`]. `None` without a syntax tree.
+pub fn comparable(language: Language, text: &str) -> Option<ComparableCode> {
+    parse::comparable(language, text, &Limits::default())
+}
+
 /// The language of a text, of those with rules for [`data_flow`]: the first one whose syntax the whole text has, with a
 /// function in it.
 pub fn language_of_function(text: &str) -> Option<Language> {
     parse::language_of_function(text, &Limits::default())
 }
 
-/// What the parts of `source` are, for coloring it, within the default [`Limits`]: ascending and disjoint byte ranges.
+/// Roles of the parts of `source`, for coloring, within the default [`Limits`]: ascending and disjoint byte ranges.
 /// None without a syntax tree.
 pub fn highlights(language: Language, source: &[u8]) -> Vec<(std::ops::Range<usize>, Highlight)> {
     parse::highlights(language, source, &Limits::default())
 }
 
-/// What the program `source` may check itself by, within the default [`Limits`]: its assertions, calls and branches, in
+/// Checks that the program `source` may contain, within the default [`Limits`]: its assertions, calls and branches, in
 /// ascending order of their beginnings. None without a syntax tree or without rules for the language.
 pub fn checks(language: Language, source: &[u8]) -> Vec<Check> {
     parse::checks(language, source, &Limits::default())

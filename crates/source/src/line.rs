@@ -11,7 +11,6 @@ pub struct Lines<'source> {
 }
 
 impl<'source> Lines<'source> {
-    /// The lines of `source`.
     #[must_use]
     pub fn new(source: &'source [u8]) -> Self {
         let byte_order_mark = if source.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };

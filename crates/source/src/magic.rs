@@ -7,7 +7,6 @@ use crate::language::{Language, language_called, language_for};
 
 /// The cell magic in the first line of a cell, such as `%%bash`.
 pub(crate) struct CellMagic {
-    /// Language of the cell.
     pub language: Language,
     /// Length of that line and everything before it; 0 without a magic.
     pub bytes: usize,

@@ -25,11 +25,10 @@ enum Kind {
     /// Any of those that the grammar names.
     Named,
     One(u16),
-    /// Those that a supertype stands for.
+    /// Kinds of a supertype.
     OneOf(Vec<u16>),
 }
 
-/// What is asked of a node.
 struct NodeTest {
     kind: Kind,
     /// Numbers of what captures the node.
@@ -375,10 +374,10 @@ pub(crate) struct Matcher<'tree> {
 /// Nodes that are looked at between two looks at the clock.
 const NODES_PER_LOOK: usize = 4096;
 
-/// What takes the captured nodes of a match.
+/// Callback for the captured nodes of a match.
 type Found<'a, 'tree> = &'a mut dyn FnMut(&[(u32, Node<'tree>)]);
 
-/// What goes on after a match of a part of a pattern.
+/// Continuation after a match of a part of a pattern.
 type Then<'a, 'tree> = &'a mut dyn FnMut(&mut Matcher<'tree>);
 
 impl<'tree> Matcher<'tree> {
@@ -504,7 +503,7 @@ struct Children<'a> {
     nodes: Range<usize>,
 }
 
-/// How near a child must be to the one before it.
+/// Required distance of a child from the one before it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Anchor {
     AsWritten,

@@ -101,6 +101,7 @@ struct Captured {
     module: Option<Range<usize>>,
     name: Option<Range<usize>>,
     default: Option<Range<usize>>,
+    all: Option<Range<usize>>,
     alias: Option<Range<usize>>,
 }
 
@@ -189,6 +190,7 @@ impl Finder<'_> {
                 ReferenceCapture::Module => widen(&mut captured.module, bytes),
                 ReferenceCapture::Name => widen(&mut captured.name, bytes),
                 ReferenceCapture::Default => widen(&mut captured.default, bytes),
+                ReferenceCapture::All => widen(&mut captured.all, bytes),
                 ReferenceCapture::Alias => widen(&mut captured.alias, bytes),
                 ReferenceCapture::Excluded => self.excluded.push(bytes),
                 ReferenceCapture::Bare => self.names.add(Role::Bare, bytes),
@@ -230,6 +232,7 @@ impl Finder<'_> {
         }
         let Some(import) = captured.import else { return };
         let name = captured.name.map(|bytes| (bytes.start, self.text(bytes)));
+        let name = name.or_else(|| captured.all.map(|bytes| (bytes.start, "*".to_owned())));
         let default = captured.default.map(|bytes| (bytes.start, self.text(bytes)));
         let alias = captured.alias.map(|bytes| self.text(bytes));
         let statement = self.imports.entry(module.start).or_insert_with(|| Statement {
@@ -328,7 +331,7 @@ mod tests {
         entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
     }
 
-    /// What patterns find is what queries of them find.
+    /// Patterns find the same as queries.
     #[test]
     fn patterns_match_as_queries_do() {
         let mut n_calls = 0;

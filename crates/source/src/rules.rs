@@ -7,6 +7,7 @@ use tree_sitter::Query;
 
 use crate::flow::FlowRules;
 use crate::pattern::{self, Pattern, PatternError};
+use crate::scanner_words::ScannerWords;
 
 /// The purpose of a language, so that searches can leave some out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
@@ -21,11 +22,10 @@ pub enum Content {
     Data,
 }
 
-/// How far a top-level name reaches without an import.
+/// Scope of a top-level name without an import.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NameScope {
-    /// In its file.
     File,
     /// In the files of its directory.
     Directory,
@@ -66,11 +66,20 @@ pub(crate) struct RuleFile {
     pub(crate) feature: Option<String>,
     /// Name shared by languages that call each other's functions; by default the language's own.
     pub(crate) family: Option<String>,
-    /// How far a top-level name reaches without an import; by default the whole tree.
+    /// Scope of a top-level name without an import; by default the whole tree.
     pub(crate) name_scope: Option<NameScope>,
     /// Whether a call of a name on its own may be of a method of the type around it.
     #[serde(default)]
     pub(crate) own_methods: bool,
+    /// Receivers that refer to a base of the enclosing type, besides `super`.
+    #[serde(default)]
+    pub(crate) base_names: Vec<String>,
+    /// Whether a module or type may be named by its qualified name without importing it.
+    #[serde(default)]
+    pub(crate) global_modules: bool,
+    /// Files that map the names of modules to directories.
+    #[serde(default)]
+    pub(crate) manifests: Vec<Manifest>,
     /// Names of methods that are called by the name of their type.
     #[serde(default)]
     pub(crate) constructors: Vec<String>,
@@ -99,10 +108,16 @@ pub(crate) struct RuleFile {
     /// Prefixes of comments for tools, which are not docs.
     #[serde(default)]
     pub(crate) directives: Vec<String>,
+    /// Beginnings of comments and prefixes that document what follows, also below blank lines.
+    #[serde(default)]
+    pub(crate) docs: Vec<String>,
     /// Whether docs are XML, whose tags are removed like markers.
     #[serde(default)]
     pub(crate) doc_markup: bool,
-    /// What prefixes begin with that a docstring follows.
+    /// Words that the grammar's scanner takes for what they are elsewhere where they begin a line: see
+    /// [`ScannerWords`](crate::scanner_words::ScannerWords).
+    pub(crate) scanner_words: Option<ScannerWords>,
+    /// Beginnings of prefixes that a docstring follows.
     #[serde(default)]
     pub(crate) doc_prefixes: Vec<String>,
     /// Whether definitions of one name that follow each other are one: clauses, equations.
@@ -137,8 +152,28 @@ pub(crate) struct RuleFile {
     /// tree-sitter patterns of what functions take and give back, see [`ShapeCapture`].
     #[serde(default)]
     pub(crate) shape: String,
-    /// What makes data flow.
     pub(crate) data_flow: Option<FlowRules>,
+}
+
+/// A file that maps the names of modules to directories: JSON, or lines of keys and values below `[section]` lines.
+/// Keys of nested values are joined by dots.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Names of the file.
+    pub files: Vec<String>,
+    /// Keys of names of the package in the directory of the file.
+    #[serde(default)]
+    pub names: Vec<String>,
+    /// Keys of tables from prefixes of modules (`.` for the name of the package) to one or more paths, which are
+    /// relative to the directory of the file.
+    #[serde(default)]
+    pub paths: Vec<String>,
+    /// Key of the directory that these paths are relative to instead.
+    pub base: Option<String>,
+    /// Whether modules outside of all such packages are outside of the tree.
+    #[serde(default)]
+    pub is_complete: bool,
 }
 
 /// Extensions that two languages share; the text of a file decides between them.
@@ -169,6 +204,7 @@ impl RuleFile {
             (&mut self.closures, &base.closures),
             (&mut self.constructors, &base.constructors),
             (&mut self.directives, &base.directives),
+            (&mut self.docs, &base.docs),
             (&mut self.doc_prefixes, &base.doc_prefixes),
             (&mut self.prefixes, &base.prefixes),
             (&mut self.wrappers, &base.wrappers),
@@ -178,11 +214,13 @@ impl RuleFile {
         ] {
             own.extend_from_slice(inherited);
         }
+        self.manifests.extend_from_slice(&base.manifests);
         if self.family.is_none() {
             self.family.clone_from(&base.family);
         }
         self.name_scope = self.name_scope.or(base.name_scope);
         self.own_methods |= base.own_methods;
+        self.global_modules |= base.global_modules;
         self.query.push_str(&base.query);
         self.references.push_str(&base.references);
         self.checks.push_str(&base.checks);
@@ -257,6 +295,8 @@ pub(crate) enum ReferenceCapture {
     Name,
     /// The local name of the module's default export.
     Default,
+    /// A mark that all members of the module are imported.
+    All,
     /// The local name of what `@name` captures, else of the module.
     Alias,
     /// Code without calls, whatever it looks like.
@@ -271,20 +311,17 @@ pub(crate) enum ReferenceCapture {
     Block,
 }
 
-/// What a capture of a rule file's `checks` stands for. Each match has one of `@assert`, `@branch`, `@call`, `@entered`,
+/// Meaning of a capture of a rule file's `checks`. Each match has one of `@assert`, `@branch`, `@call`, `@entered`,
 /// `@true` and `@false`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CheckCapture {
     /// A statement that fails unless its `@condition` is true.
     Assert,
-    /// A branch.
     Branch,
-    /// A call.
     Call,
     /// A call whose value is entered and left, as by Python's `with`.
     Entered,
-    /// The condition.
     Condition,
     /// The code that runs if the condition is true.
     Then,
@@ -294,7 +331,6 @@ pub(crate) enum CheckCapture {
     Callee,
     /// The object or module that it is called on or looked up in.
     Receiver,
-    /// An argument.
     Argument,
     /// An expression that is true whatever the program does, such as a text that is not empty.
     True,
@@ -302,7 +338,7 @@ pub(crate) enum CheckCapture {
     False,
 }
 
-/// What a capture of a rule file's `shape` stands for. A parameter and a result belong to the innermost function, or
+/// Meaning of a capture of a rule file's `shape`. A parameter and a result belong to the innermost function, or
 /// `@closure`, around them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -362,7 +398,7 @@ pub(crate) struct ReferenceRules {
     roots: Vec<Option<PatternsAt>>,
 }
 
-/// Which patterns may match at a kind of node.
+/// Patterns that may match at a kind of node.
 #[derive(Default, Clone)]
 pub(crate) struct PatternsAt {
     /// Numbers of patterns.
@@ -427,7 +463,7 @@ impl ReferenceRules {
         Ok(Self { patterns, captures, query, query_captures, separator, roots })
     }
 
-    /// Which patterns may match at a node of this kind, if any.
+    /// Patterns that may match at a node of this kind, if any.
     pub(crate) fn patterns_at(&self, kind_id: u16) -> Option<&PatternsAt> {
         self.roots.get(usize::from(kind_id))?.as_ref()
     }
@@ -469,7 +505,7 @@ fn root_kinds(pattern: &str) -> Option<Vec<&str>> {
     }
 }
 
-/// What follows the bracket that closes the one before `text`.
+/// Text after the bracket that closes the one before `text`.
 fn after_bracket(text: &str) -> Option<&str> {
     let (mut depth, mut is_quoted, mut is_escaped) = (1, false, false);
     for (at, character) in text.char_indices() {
@@ -523,6 +559,8 @@ pub(crate) struct Rules {
     /// By index of capture in `query`, see [`compile`].
     pub(crate) captures: Vec<Option<Capture>>,
     pub(crate) directives: Vec<String>,
+    pub(crate) docs: Vec<String>,
+    pub(crate) scanner_words: Option<ScannerWords>,
     pub(crate) doc_markup: bool,
     pub(crate) doc_prefixes: Vec<String>,
     pub(crate) clauses: bool,
@@ -573,6 +611,8 @@ impl Rules {
             query,
             captures,
             directives: file.directives.clone(),
+            docs: file.docs.clone(),
+            scanner_words: file.scanner_words.clone(),
             doc_markup: file.doc_markup,
             doc_prefixes: file.doc_prefixes.clone(),
             clauses: file.clauses,

@@ -9,7 +9,7 @@ use crate::unit::{MAX_NAME_BYTES, UnitKind, truncate};
 pub(crate) struct Headings {
     /// Levels and titles, outermost first.
     open: Vec<(usize, String)>,
-    /// How the headings of each level are marked, where a document decides that by their order.
+    /// Marks of the headings of each level, where a document decides them by their order.
     pub styles: Vec<(u8, bool)>,
 }
 
@@ -29,7 +29,6 @@ pub(crate) struct Sections<'a> {
 }
 
 impl<'a> Sections<'a> {
-    /// Of a text of `end` bytes.
     pub(crate) fn new(headings: &'a mut Headings, end: usize) -> Self {
         Self { headings, definitions: Vec::new(), end }
     }

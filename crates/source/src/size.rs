@@ -13,12 +13,12 @@ const MAX_WINDOW_BYTES: usize = 8 << 10;
 /// Maximum bytes of a unit of any kind: minified files have few lines.
 pub const MAX_UNIT_BYTES: usize = 32 << 10;
 
-/// Whether to split a definition into parts.
+/// Returns whether to split a definition into parts.
 pub(crate) fn is_long(lines: &Lines, bytes: &Range<usize>) -> bool {
     bytes.len() > MAX_UNIT_BYTES || lines.row(bytes.end) - lines.row(bytes.start) >= MAX_DEFINITION_LINES
 }
 
-/// Whether code is too short for a unit of its own.
+/// Returns whether code is too short for a unit of its own.
 pub(crate) fn fits_window(lines: &Lines, bytes: &Range<usize>) -> bool {
     bytes.len() <= MAX_WINDOW_BYTES && lines.row(bytes.end) - lines.row(bytes.start) < MAX_WINDOW_LINES
 }

@@ -62,7 +62,7 @@ impl SourceText {
         Self { bytes, notebook }
     }
 
-    /// Of a notebook: the line of the file for each line of the text.
+    /// For a notebook, the line of the file for each line of the text.
     pub fn notebook_lines(&self) -> Option<Vec<u32>> {
         Some(self.notebook.as_ref()?.line_numbers().collect())
     }
@@ -72,7 +72,6 @@ impl SourceText {
         &self.bytes
     }
 
-    /// The text, as [`bytes`](Self::bytes).
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
@@ -130,7 +129,7 @@ impl SourceText {
 }
 
 impl Language {
-    /// Whether its files are Jupyter notebooks, whose cells have languages of their own.
+    /// Returns whether its files are Jupyter notebooks, whose cells have languages of their own.
     pub fn is_notebook(self) -> bool {
         matches!(self.reader(), Reader::Notebook)
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::language::Language;
 
-/// The kind of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UnitKind {
     /// A free function, or a function held by a variable or an object literal.
@@ -25,7 +24,6 @@ pub enum UnitKind {
 /// A part of a file that is indexed and found on its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unit {
-    /// Kind of the unit.
     pub kind: UnitKind,
     /// Language of its file, or of its cell in a notebook.
     pub language: Language,
@@ -40,8 +38,8 @@ pub struct Unit {
     /// Docstring, else the comment directly above; markers, gutters and quotes removed, lines kept. Empty for all
     /// but the first part of a long unit.
     pub doc: String,
-    /// Where `doc` is in the file, including markers and quotes: byte ranges, ascending, disjoint. Cutting them
-    /// out of the file removes the doc and nothing else.
+    /// Position of `doc` in the file, including markers and quotes: byte ranges, ascending, disjoint. Cutting them out
+    /// of the file removes the doc and nothing else.
     pub doc_bytes: Vec<Range<usize>>,
     /// Byte range of the unit in the file, leading comment and decorators included. Ranges of different units are
     /// disjoint, and units are in ascending order; there may be gaps of white space and punctuation between them.
@@ -60,7 +58,7 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// Whether it holds a letter, a digit or a character beyond ASCII; `source` is the file it was taken from.
+    /// Returns whether it holds a letter, a digit or a character beyond ASCII; `source` is the file it was taken from.
     ///
     /// Units without words are closing brackets between two definitions. They keep the promise that every line is
     /// in a unit, but hold nothing to find.
@@ -85,7 +83,6 @@ pub struct Check {
     pub constants: Vec<(Range<usize>, bool)>,
 }
 
-/// The kinds of checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CheckKind {
     /// A statement of the language that fails unless its condition is true.
@@ -99,7 +96,6 @@ pub enum CheckKind {
         /// The whole branch.
         whole: Range<usize>,
     },
-    /// A call.
     Call {
         /// Name of the callee as written, with its receiver and a dot before it, if any.
         name: String,

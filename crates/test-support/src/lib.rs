@@ -1,13 +1,12 @@
-//! What the tests of several crates share: a model server and a provider of batches that follow a script, a NATS server,
-//! processes with a time limit, and comparisons of numbers. A dev-dependency only; it depends on no other crate of the
-//! workspace, so that any of them can use it.
+//! Shared test support: a model server that follows a script, a NATS server, processes with a time limit, and
+//! comparisons of numbers. A dev-dependency only; it depends on no other crate of the workspace, so
+//! that any of them can use it.
 #![allow(
     clippy::unwrap_used,
     clippy::missing_panics_doc,
     reason = "a test fails by panicking, in its helpers too"
 )]
 
-pub mod batches;
 pub mod git;
 pub mod model_server;
 pub mod nats;

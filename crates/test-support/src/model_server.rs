@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// What the server does with one request.
+/// Reply of the server to one request.
 #[derive(Clone)]
 pub enum Reply {
     /// A status, more headers (each with its line end) and a body.
@@ -21,7 +21,7 @@ pub enum Reply {
     Half(String),
     /// Sends the body a byte at a time, with a pause after each.
     Drip(Duration, String),
-    /// What is not HTTP.
+    /// Bytes that are not HTTP.
     Garbage,
     /// Closes the connection without a word.
     Hang,
@@ -35,7 +35,6 @@ impl Reply {
         Self::Status(200, String::new(), body.to_string())
     }
 
-    /// A status with a body.
     pub fn status(status: u16, body: &str) -> Self {
         Self::Status(status, String::new(), body.to_owned())
     }
@@ -191,7 +190,7 @@ pub fn completion(text: &str, input: u64, output: u64) -> Value {
     json!({
         "id": "x", "object": "chat.completion", "model": "m",
         "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output},
+        "usage": {"prompt_tokens": input, "completion_tokens": output, "total_tokens": input.wrapping_add(output)},
     })
 }
 

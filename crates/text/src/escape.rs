@@ -2,19 +2,21 @@
 
 use std::borrow::Cow;
 
-/// Whether a character changes the direction of text (Unicode's `Bidi_Control`), which can make code look like other code.
+/// Returns whether a character changes the direction of text (Unicode's `Bidi_Control`), which can make code look like
+/// other code.
 #[must_use]
 pub fn changes_direction(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Whether a character is a tag (or reserved beside them): invisible to people, but letters to language models.
+/// Returns whether a character is a tag (or reserved beside them): invisible to people, but letters to language models.
 fn is_tag(c: char) -> bool {
     matches!(c, '\u{e0000}'..='\u{e00ff}')
 }
 
-/// Whether a character of untrusted text needs an escape: control characters, which begin the sequences that terminals obey
-/// (some from U+0080 on), separators of lines and paragraphs, characters that change the direction of text, and tags.
+/// Returns whether a character of untrusted text needs an escape: control characters, which begin the sequences that
+/// terminals obey (some from U+0080 on), separators of lines and paragraphs, characters that change the direction of
+/// text, and tags.
 #[must_use]
 pub fn needs_escape(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') || changes_direction(c) || is_tag(c)

@@ -7,7 +7,7 @@ use crate::script::{is_unspaced, runs_by_script};
 use crate::stems::Stems;
 use crate::{identifiers, is_language_name, is_stop_word, parts};
 
-/// How to split a text into terms. The default is that of search; the others measure the effect of each step.
+/// Rules for splitting a text into terms. The default is that of search; the others measure the effect of each step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TermRules {
     /// Whether terms are reduced to their English stems.
@@ -144,7 +144,7 @@ fn characters_and_pairs(run: &str, mut emit: impl FnMut(&str, Range<usize>)) {
     }
 }
 
-/// Whether a range of `text` is one character of a script without spaces, with another one beside it.
+/// Returns whether a range of `text` is one character of a script without spaces, with another one beside it.
 fn is_character_of_run(text: &str, at: &Range<usize>) -> bool {
     let mut characters = text[at.clone()].chars();
     let is_single = characters.next().is_some_and(is_unspaced) && characters.next().is_none();

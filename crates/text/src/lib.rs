@@ -10,6 +10,7 @@
 
 mod escape;
 mod lexical;
+pub mod near;
 mod nearest;
 mod plural;
 mod script;

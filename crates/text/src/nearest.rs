@@ -62,7 +62,7 @@ pub fn did_you_mean<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a s
     (!names.is_empty()).then(|| format!("did you mean {}?", names.join(" or ")))
 }
 
-/// Which of `candidates` may be meant by `wanted`, as a question; if it is similar to none, what all of them are.
+/// A question that suggests those of `candidates` that are similar to `wanted`, or a list of all if none is.
 #[must_use]
 pub fn did_you_mean_or_all<'a>(
     wanted: &str,

@@ -8,7 +8,7 @@ const STOP_WORDS: &[&str] = &[
     "whose", "why", "will", "with", "would", "you", "your",
 ];
 
-/// Whether a word of a query does not describe what a function does (`how`, `to`, `the`); case does not matter.
+/// Returns whether a word of a query does not describe what a function does (`how`, `to`, `the`); case does not matter.
 #[must_use]
 pub fn is_stop_word(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
@@ -35,7 +35,7 @@ const LANGUAGE_NAMES: &[&str] = &[
     "typescript",
 ];
 
-/// Whether a word of a query names a programming language and nothing else; case does not matter.
+/// Returns whether a word of a query names a programming language and nothing else; case does not matter.
 #[must_use]
 pub fn is_language_name(word: &str) -> bool {
     LANGUAGE_NAMES.binary_search(&word.to_ascii_lowercase().as_str()).is_ok()

@@ -52,6 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         data: Vec::new(),
         licenses: Vec::new(),
         leakage: String::new(),
+        departures: Vec::new(),
         version: String::new(),
     };
     let directory = tempfile::tempdir()?;

@@ -20,7 +20,6 @@ pub enum TrainError {
     File {
         /// The file of pairs, vectors or a model.
         path: PathBuf,
-        /// What went wrong and what to do.
         problem: String,
     },
     /// A line of a data file is invalid.
@@ -30,7 +29,6 @@ pub enum TrainError {
         path: PathBuf,
         /// Line, 1-based.
         line: usize,
-        /// What was expected.
         problem: String,
     },
     /// The settings or the data do not allow training.
@@ -42,7 +40,6 @@ pub enum TrainError {
     /// A model could not be read, or its tokenizer failed.
     #[error(transparent)]
     Model(quarry_embed::EmbedError),
-    /// No GPU can be used.
     #[error(
         "no CUDA device can be used; check with `nvidia-smi` that there are a driver and a GPU, or omit --device cuda"
     )]

@@ -18,6 +18,10 @@ impl crate::Example for FunctionPair {
         &self.code
     }
 
+    fn language(&self) -> &str {
+        &self.language
+    }
+
     fn answers(&self) -> bool {
         true
     }

@@ -1,17 +1,22 @@
-//! What all trainers require of a row.
+//! Rows of training data, and what all trainers require of them.
 
 use std::collections::{HashMap, HashSet};
 
+use quarry_source::{comparable, language_of_function};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// A row to learn from.
 pub trait Example {
-    /// What is asked.
+    /// The query.
     fn query(&self) -> &str;
     /// The function or snippet.
     fn code(&self) -> &str;
+    /// Name of the language of its codes; empty if it is not known.
+    fn language(&self) -> &str {
+        ""
+    }
     /// Whether the code answers the query.
     fn answers(&self) -> bool;
     /// Whether there is nothing to ask, or no code.
@@ -37,22 +42,45 @@ pub fn clean<E: Example>(rows: &mut Vec<E>) -> LeftOut {
     let before = rows.len();
     rows.retain(|row| !row.is_empty());
     let mut left_out = LeftOut { empty: before - rows.len(), contradictory: 0 };
+    // Codes are read only for queries with codes that do not answer.
+    let contrasted: HashSet<u64> = rows
+        .iter()
+        .filter(|row| !row.answers() || !row.negatives().is_empty())
+        .map(|row| key(row.query()))
+        .collect();
     let mut answers: HashMap<u64, HashSet<u64>> = HashMap::new();
     for row in rows.iter().filter(|row| row.answers() && !row.query().trim().is_empty()) {
-        answers.entry(key(row.query())).or_default().insert(key(row.code()));
+        let query = key(row.query());
+        if contrasted.contains(&query) {
+            answers.entry(query).or_default().insert(code_key(row.code()));
+        }
     }
     rows.retain_mut(|row| {
+        if row.answers() && row.negatives().is_empty() {
+            return true;
+        }
         let of_query = answers.get(&key(row.query()));
-        let own = row.answers().then(|| key(row.code()));
-        let is_answer = |code: u64| own == Some(code) || of_query.is_some_and(|codes| codes.contains(&code));
+        let own = row.answers().then(|| code_key(row.code()));
+        let is_answer = |code: &str| {
+            let code = code_key(code);
+            own == Some(code) || of_query.is_some_and(|codes| codes.contains(&code))
+        };
         let n_negatives = row.negatives().len();
-        row.negatives_mut().retain(|code| !code.trim().is_empty() && !is_answer(key(code)));
+        row.negatives_mut().retain(|code| !code.trim().is_empty() && !is_answer(code));
         left_out.contradictory += n_negatives - row.negatives().len();
-        let is_kept = row.answers() || !is_answer(key(row.code()));
+        let is_kept = row.answers() || !is_answer(row.code());
         left_out.contradictory += usize::from(!is_kept);
         is_kept
     });
     left_out
+}
+
+/// Hash of a code whatever its white space, comments and documentation.
+fn code_key(code: &str) -> u64 {
+    const MARKS: [&str; 5] = ["#", "//", "/*", "\"\"\"", "'''"];
+    let language = MARKS.iter().any(|mark| code.contains(mark)).then(|| language_of_function(code)).flatten();
+    let found = language.and_then(|language| comparable(language, code));
+    found.map_or_else(|| key(code), |found| key(&found.uncommented(code)))
 }
 
 /// Hash of a text whatever its white space. Punctuation counts: `a - b` is a good negative for `a + b`.
@@ -60,15 +88,15 @@ pub(crate) fn key(text: &str) -> u64 {
     xxh3_64(text.split_whitespace().collect::<Vec<_>>().join(" ").as_bytes())
 }
 
-/// The label of a row: 1 if the code answers the query, 0 if not, none if it is not labeled.
+/// The label of a row: 1 if the code answers the query, 0 if not. A row without one needs no field; one whose label is null
+/// is neither.
 pub(crate) fn label<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i32>, D::Error> {
     let value = Value::deserialize(deserializer)?;
     match value.as_f64() {
-        None if value.is_null() => Ok(None),
         Some(0.0) => Ok(Some(0)),
         Some(1.0) => Ok(Some(1)),
         _ => Err(serde::de::Error::custom(format!(
-            "expected the label 1 if the code answers the query or 0 if it does not, found {value}"
+            "expected the label 1 if the code answers the query or 0 if it does not, found {value}; remove rows without a label"
         ))),
     }
 }
@@ -93,10 +121,16 @@ mod tests {
             row("add", "return a + b ", Some(0), &[]),
             row("add", "return a * b", Some(0), &[]),
             row("subtract", "return a - b", Some(0), &["return a - b"]),
+            row(
+                "f",
+                "def f(a):\n    return a",
+                None,
+                &["def f(a):\n    # the same\n    return a", "def f(a):\n    return b"],
+            ),
             row("", "return a", None, &[]),
             row("nothing", " \n", None, &[]),
         ];
-        assert_eq!(clean(&mut rows), LeftOut { empty: 2, contradictory: 4 });
+        assert_eq!(clean(&mut rows), LeftOut { empty: 2, contradictory: 5 });
         let left: Vec<(&str, &[String])> =
             rows.iter().map(|row| (row.code.as_str(), &row.negatives[..])).collect();
         assert_eq!(
@@ -106,6 +140,7 @@ mod tests {
                 ("sum([a, b])", &[][..]),
                 ("return a * b", &[][..]),
                 ("return a - b", &["return a - b".to_owned()][..]),
+                ("def f(a):\n    return a", &["def f(a):\n    return b".to_owned()][..]),
             ]
         );
     }

@@ -40,7 +40,7 @@ impl Teacher {
         Some(&self.values[at * self.dimension..][..self.dimension])
     }
 
-    /// Embeds each distinct text as a question and writes the vectors to `path`. `report` is told how many texts
+    /// Embeds each distinct text as a question and writes the vectors to `path`. `report` receives the number of texts
     /// are done, out of how many.
     ///
     /// # Errors

@@ -50,11 +50,11 @@ fn loss(fixture: &Value, name: &str, inputs: &[Tensor]) -> Result<Tensor> {
         }
         "tri-loss" => tri_loss(x, &inputs[1]),
         "bce" => binary_cross_entropy(x, &[1.0, 1.0, 0.0, 0.5]),
-        "coclr" => coclr(x, &labels(fixture), Coclr::Released),
-        "coclr-online" => coclr(x, &labels(fixture), Coclr::Online),
+        "coclr" => coclr(x, &labels(fixture), 0, Coclr::Released),
+        "coclr-online" => coclr(x, &labels(fixture), 0, Coclr::Online),
         "coclr-paper" => {
             let rewritten = Rewritten { logits: &inputs[1], own: &[0, 2, 3] };
-            coclr_paper(x, &labels(fixture), Some(rewritten))
+            coclr_paper(x, &labels(fixture), 0, Some(rewritten))
         }
         "cross-entropy" => cross_entropy(x, &[1, 0, 1, 1]),
         "margin" => margin(x, &ignored(fixture, 6), 0.5),
@@ -170,12 +170,33 @@ fn a_batch_without_positives_or_without_kept_cells_has_a_loss() {
     let logits = Tensor::new(&[[1f32, 2.0], [3.0, 4.0]], &Device::Cpu).unwrap();
     for form in [Coclr::Released, Coclr::Online] {
         for labels in [[false, false], [true, true], [true, false]] {
-            let value: f32 = coclr(&logits, &labels, form).unwrap().to_scalar().unwrap();
+            let value: f32 = coclr(&logits, &labels, 0, form).unwrap().to_scalar().unwrap();
             assert!(value.is_finite(), "{form:?} {labels:?}: {value}");
         }
     }
-    let value: f32 = coclr_paper(&logits, &[false, true], None).unwrap().to_scalar().unwrap();
+    let value: f32 = coclr_paper(&logits, &[false, true], 0, None).unwrap().to_scalar().unwrap();
     assert!(value.is_finite());
+}
+
+#[test]
+fn with_one_example_of_the_batch_a_query_has_the_next_code_only() {
+    let rows = [[1f32, -2.0, 3.0], [0.5, 2.0, -1.0], [4.0, 0.0, -3.0]];
+    let logits = Tensor::new(&rows, &Device::Cpu).unwrap();
+    let value = |loss: Result<Tensor>| loss.unwrap().to_scalar::<f32>().unwrap();
+    let is = |x: f32| (1.0 + (-x).exp()).ln();
+    let is_not = |x: f32| (1.0 + x.exp()).ln();
+    let labels = [true, false, true];
+    // The diagonal's 2.0 is labeled 0; the next codes of the three queries score -2.0, -1.0 and, in a circle, 4.0.
+    let negatives = (is_not(2.0) + is_not(-2.0) + is_not(-1.0) + is_not(4.0)) / 4.0;
+    let expected = (is(1.0) + is(-3.0)) / 2.0 + negatives;
+    let found = value(coclr(&logits, &labels, 1, Coclr::Released));
+    assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+    let others = (is_not(-2.0) + is_not(-1.0) + is_not(4.0)) / 3.0;
+    let expected = (is(1.0) + is_not(2.0) + is(-3.0)) / 3.0 + others;
+    let found = value(coclr_paper(&logits, &labels, 1, None));
+    assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+    let all = value(coclr(&logits, &labels, 0, Coclr::Released));
+    assert_eq!(value(coclr(&logits, &labels, 2, Coclr::Released)), all);
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn similarity(model: &StaticModel, query: &str, document: &str) -> f32 {
     query.values.iter().zip(&document.values).map(|(a, b)| a * b).sum()
 }
 
-/// What was judged not to answer moves away from its question, more than without the judgment.
+/// A judged negative moves away from its query, more than without the judgment.
 #[test]
 fn judged_negatives_are_learned_from() {
     let negative = "def delete_file_later(x): return x.delete(file, later)";
@@ -160,6 +160,30 @@ fn the_state_of_another_run_is_refused_and_kept() {
     for damaged in [&kept[..kept.len() - 1], &kept[..10], b"garbage\n"] {
         std::fs::write(directory.path().join("checkpoint.bin"), damaged).unwrap();
         assert!(run(&settings(), Some(directory.path())).is_err());
+    }
+    let line = kept.iter().position(|&byte| byte == b'\n').unwrap();
+    for position in [line + 1, line + 4 + kept[line..].len() / 2, kept.len() - 1] {
+        let mut damaged = kept.clone();
+        damaged[position] ^= 1;
+        std::fs::write(directory.path().join("checkpoint.bin"), damaged).unwrap();
+        let error = run(&settings(), Some(directory.path())).unwrap_err().to_string();
+        assert!(error.contains("is damaged"), "{position}: {error}");
+    }
+}
+
+#[test]
+fn settings_out_of_range_are_named() {
+    for (settings, name) in [
+        (Settings { dimension: 100_000_000, ..settings() }, "dimension: expected 4 to 4096, found 100000000"),
+        (Settings { batch: 1, ..settings() }, "batch: expected 2"),
+        (Settings { positions: 65, ..settings() }, "positions: expected 1 to 64"),
+        (Settings { max_words: 0, ..settings() }, "max_words: expected 1"),
+        (Settings { epochs: usize::MAX, ..settings() }, "epochs: expected 0 to"),
+        (Settings { rate: f32::NAN, ..settings() }, "rate: expected more than 0"),
+        (Settings { undocumented: f32::INFINITY, ..settings() }, "undocumented: expected 0 or more"),
+    ] {
+        let error = settings.check().unwrap_err().to_string();
+        assert!(error.contains(name), "{error}");
     }
 }
 

@@ -1,7 +1,7 @@
-//! How many texts a second does the transformer embed, on all cores? Texts of 16 tokens (the length of a docstring's
-//! first sentence) and of 128 (a function), 1,024 and 128 of them at once, and one alone; a model of the shape of
-//! all-MiniLM-L6-v2 with random weights, since values do not change the time.
-//! `bench/compare_encoding.py` measures a real model beside PyTorch.
+//! Texts per second that the transformer embeds on all cores. Texts of 16 tokens (the length of a docstring's first
+//! sentence) and of 128 (a function), 1,024 and 128 of them at once, and one alone; a model of the shape of
+//! all-MiniLM-L6-v2 with random weights, since values do not change the time. `bench/compare_encoding.py` measures a
+//! real model beside PyTorch.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 

@@ -1,23 +1,22 @@
-//! What a task adds to the weights of an encoder: products of two thin matrices (Hu et al., 2022). They are multiplied with
-//! the input one after the other, so that all tasks share the weights.
+//! Adapters of a task for the weights of an encoder: products of two thin matrices (Hu et al., 2022). They are
+//! multiplied with the input one after the other, so that all tasks share the weights.
 
 use super::numeric::{Output, Strided, multiply};
 
-/// What a task adds to the weights of an encoder.
+/// Adapters of a task.
 pub(crate) struct Adapters {
     /// A row of `rank` values for each token id.
     pub token_rows: Vec<f32>,
-    /// What these are multiplied by: `rank` rows of a token's vector.
+    /// Weights of the product's second matrix: `rank` rows of a token's vector.
     pub token_columns: Vec<f32>,
     /// Added to the vector of every token.
     pub constant: Vec<f32>,
     /// Rank of all products.
     pub rank: usize,
-    /// Those of each layer.
     pub layers: Vec<LayerAdapters>,
 }
 
-/// What a task adds to the maps of a layer.
+/// Adapters of a task for the maps of a layer.
 pub(crate) struct LayerAdapters {
     /// To that to queries, keys and values.
     pub query_key_value: LowRank,

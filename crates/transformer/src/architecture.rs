@@ -42,7 +42,7 @@ pub(crate) trait Architecture {
         &[]
     }
 
-    /// What a text begins with for a task.
+    /// Prefix of texts for a task.
     fn instruction(&self, _task: &str) -> Option<&str> {
         None
     }
@@ -84,11 +84,10 @@ pub(crate) trait Architecture {
     }
 }
 
-/// What a cross-encoder has after its encoder: from the vectors of tokens to a logit for each label.
+/// Head of a cross-encoder: from the vectors of tokens to a logit for each label.
 pub(crate) struct Classifier {
-    /// How the vectors become one.
     pub pooling: Pooling,
-    /// What follows.
+    /// Steps after pooling.
     pub steps: Vec<Step>,
 }
 
@@ -98,6 +97,9 @@ pub(super) struct ModelType {
     /// Distinguishes models that all call themselves BERT.
     position_embedding_type: Option<String>,
 }
+
+/// Name of the type of CodeT5+'s models of vectors.
+pub(crate) const CODET5P: &str = "codet5p_embedding";
 
 /// Reads the `config.json` at `path`, whose content is `bytes`.
 ///
@@ -114,7 +116,7 @@ pub(crate) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, E
         "nomic_bert" => nomic_bert::read(path, bytes),
         "qwen3" => qwen3::read(path, bytes),
         "gemma3_text" => gemma3::read(path, bytes),
-        "t5" | "codet5p_embedding" => t5::read(path, bytes),
+        "t5" | CODET5P => t5::read(path, bytes),
         other => {
             let problem = format!(
                 "asks for model_type {other:?}, which is not supported; expected bert, roberta, xlm-roberta, \
@@ -210,7 +212,8 @@ fn check_divisor(path: &Path, whole: (&str, usize), part: (&str, usize)) -> Resu
     Ok(whole.1 / part.1)
 }
 
-/// Whether each layer attends to near tokens only, by `layer_types`, or by `otherwise` where `config.json` has none.
+/// Returns whether each layer attends to near tokens only, by `layer_types`, or by `otherwise` where `config.json` has
+/// none.
 fn near_layers(
     path: &Path,
     layer_types: Option<&[String]>,

@@ -21,7 +21,7 @@ pub(crate) struct Attention {
     pub head_norms: Option<[Norm; 2]>,
     /// Rotates queries and keys by their positions.
     pub rotary: Option<Rotary>,
-    /// Which tokens a token attends to.
+    /// Tokens that a token attends to.
     pub reach: Reach,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Rotary {
     pub base: f32,
 }
 
-/// How many tokens before and after itself a token attends to.
+/// Number of tokens before and after itself that a token attends to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reach {
     /// Number of tokens before.
@@ -44,7 +44,7 @@ pub(crate) struct Reach {
 
 /// Biases of attention by the distance between two tokens.
 pub(crate) enum Biases {
-    /// Near distances have their own, the further ones share one in buckets of growing size, the two directions apart
+    /// Near distances have their own, the further ones share one in buckets of growing size, the two directions separately
     /// (Raffel et al., 2020).
     Buckets {
         /// One row per bucket, one column per head.
@@ -170,6 +170,15 @@ impl Rotations {
     }
 }
 
+/// The tokens of a text that the others attend to, and by how much.
+pub(crate) struct Attended<'a> {
+    /// The number of the first tokens that are attended to.
+    pub n: usize,
+    pub biases: Option<&'a DistanceBiases>,
+    /// Tokens attend along it, if there is one.
+    pub graph: Option<&'a Graph>,
+}
+
 impl Attention {
     /// Applies the normalizations of heads, and rotates queries and keys, of which each text has a span of rows.
     pub(crate) fn position(
@@ -200,22 +209,29 @@ impl Attention {
     }
 
     /// Attention of the tokens of one text to each other, all heads: from the rows of queries, keys and values to those
-    /// of `context`. Tokens attend along their `graph`, if any. `scores` is scratch space.
+    /// of `context`, which is 0 for a token that attends to none. `scores` is scratch space.
     pub(crate) fn attend(
         &self,
         shape: &Shape,
         query_key_value: &[f32],
-        biases: Option<&DistanceBiases>,
-        graph: Option<&Graph>,
+        attended: &Attended,
         context: &mut [f32],
         scores: &mut Vec<f32>,
     ) {
         let Shape { n_heads, n_key_heads, head_width: width, .. } = *shape;
         let row_stride = shape.query_key_value_width();
         let n = query_key_value.len() / row_stride;
+        let reach = |position: usize| {
+            let Range { start, end } = self.reach.of(position, n);
+            start.min(attended.n)..end.min(attended.n)
+        };
         for block in (0..n).step_by(BLOCK).map(|start| start..(start + BLOCK).min(n)) {
-            let first = self.reach.of(block.start, n).start;
-            let n_keys = self.reach.of(block.end - 1, n).end - first;
+            let first = reach(block.start).start;
+            let n_keys = reach(block.end - 1).end - first;
+            if n_keys == 0 {
+                context[block.start * n_heads * width..block.end * n_heads * width].fill(0.0);
+                continue;
+            }
             let stride = n_keys.next_multiple_of(LANES);
             scores.resize(block.len() * stride, 0.0);
             for head in 0..n_heads {
@@ -230,20 +246,25 @@ impl Attention {
                 multiply(Output::Replace, scores, stride, query, key_transposed, sizes);
                 for (position, scores) in block.clone().zip(scores.chunks_exact_mut(stride)) {
                     let scores = &mut scores[..n_keys];
-                    if let Some(biases) = biases {
+                    if let Some(biases) = attended.biases {
                         let biases = biases.of(head, position, first);
                         scores.iter_mut().zip(biases).for_each(|(score, bias)| *score += bias);
                     }
-                    if let Some(graph) = graph {
+                    if let Some(graph) = attended.graph {
                         let reached = &graph.reached(position)[first..];
                         let outside = scores.iter_mut().zip(reached).filter(|(_, reached)| !**reached);
                         outside.for_each(|(score, _)| *score = f32::NEG_INFINITY);
                     }
-                    let reached = self.reach.of(position, n);
+                    let reached = reach(position);
                     scores[..reached.start - first].fill(f32::NEG_INFINITY);
                     scores[reached.end - first..].fill(f32::NEG_INFINITY);
                 }
                 softmax_rows(scores, n_keys, stride);
+                for (_, scores) in
+                    block.clone().zip(scores.chunks_exact_mut(stride)).filter(|(at, _)| reach(*at).is_empty())
+                {
+                    scores.fill(0.0);
+                }
                 let weights = Strided { values: scores, row_stride: stride, column_stride: 1 };
                 let head_context = &mut context[block.start * n_heads * width + head * width..];
                 let sizes = [block.len(), width, n_keys];

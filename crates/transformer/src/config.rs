@@ -1,8 +1,10 @@
 //! The configuration files of a model: its architecture, how texts become tokens, and how tokens become a vector.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use tokenizers::Tokenizer;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -22,7 +24,7 @@ pub(crate) struct Directory {
     pub model_type: String,
     /// Turns a text into token ids, including special tokens, truncated at the model's limit.
     pub tokenizer: Tokenizer,
-    /// What makes a vector of the tokens'.
+    /// Head that makes a vector of the tokens' vectors.
     pub head: Head,
     /// Whether the model's own projection comes after the pooling.
     pub projects: bool,
@@ -32,8 +34,50 @@ pub(crate) struct Directory {
     pub query_prompt: String,
     /// Prefix of every document.
     pub document_prompt: String,
-    /// Directory of the weights.
     pub weights: PathBuf,
+    /// Settings of a model that gives each token a vector of its own.
+    pub token_vectors: Option<TokenVectorConfig>,
+    /// Directories of the modules after the pooling, or after the encoder.
+    pub steps: Vec<PathBuf>,
+}
+
+/// PyLate's name for the similarity of models of several vectors. Those of one vector that a pooling makes of them are compared
+/// by cosine.
+const MAX_SIM: &str = "MaxSim";
+
+/// Settings of PyLate, with its defaults.
+#[derive(Deserialize)]
+#[serde(default)]
+pub(crate) struct TokenVectorConfig {
+    /// A token after the first one of every query; none if empty.
+    pub query_prefix: String,
+    /// The same of documents.
+    pub document_prefix: String,
+    /// Maximum number of tokens of a query.
+    pub query_length: usize,
+    /// The same of documents.
+    pub document_length: usize,
+    /// Fills queries up to the maximum with mask tokens, whose vectors count.
+    pub do_query_expansion: bool,
+    /// Lets tokens attend to these.
+    pub attend_to_expansion_tokens: bool,
+    /// Tokens of documents whose vectors are left out.
+    pub skiplist_words: Vec<String>,
+}
+
+impl Default for TokenVectorConfig {
+    fn default() -> Self {
+        let punctuation = ('!'..='~').filter(char::is_ascii_punctuation);
+        Self {
+            query_prefix: "[Q] ".to_owned(),
+            document_prefix: "[D] ".to_owned(),
+            query_length: 32,
+            document_length: 180,
+            do_query_expansion: true,
+            attend_to_expansion_tokens: false,
+            skiplist_words: punctuation.map(String::from).collect(),
+        }
+    }
 }
 
 /// The files that sentence-transformers has used for [`SentenceConfig`], by the architectures read here.
@@ -49,8 +93,11 @@ const SENTENCE_CONFIGS: [&str; 6] = [
 #[derive(Deserialize, Default)]
 struct PromptConfig {
     #[serde(default)]
-    prompts: std::collections::BTreeMap<String, Option<String>>,
+    prompts: BTreeMap<String, Option<String>>,
+    default_prompt_name: Option<String>,
     similarity_fn_name: Option<String>,
+    #[serde(flatten)]
+    others: Map<String, Value>,
 }
 
 impl Directory {
@@ -75,6 +122,9 @@ impl Directory {
         let shape = architecture.shape();
         let projects =
             modules.is_none() && !options.replaces_head() && architecture.projection_width().is_some();
+        let has_token_vectors =
+            !options.replaces_head() && modules.as_ref().is_some_and(Modules::has_token_vectors);
+        let steps = modules.as_ref().map_or_else(Vec::new, Modules::step_directories);
         let mut head = match modules {
             Some(modules) if !options.replaces_head() => modules.head(shape.hidden, &mut reader)?,
             _ if projects => Head::new(shape.hidden, vec![Pooling::Cls]),
@@ -116,13 +166,27 @@ impl Directory {
         let [query_prompt, document_prompt] =
             [of_task(0, &["query"]), of_task(1, &["document", "passage", "corpus"])];
         let similarity = prompts.similarity_fn_name.as_deref().unwrap_or("cosine");
-        if !["cosine", "dot", "dot_product"].contains(&similarity) {
+        if has_token_vectors {
+            let default = prompts.default_prompt_name.map(|name| prompt(&[&name]));
+            if let Some(prompt) = default.filter(|prompt| !prompt.is_empty()) {
+                let problem = format!(
+                    "puts {prompt:?} before all texts of a model with a vector for each token, which is not supported; \
+                     remove default_prompt_name"
+                );
+                return Err(EmbedError::model(&file, problem));
+            }
+        } else if !(["cosine", "dot", "dot_product"].contains(&similarity)
+            || options.replaces_head() && similarity == MAX_SIM)
+        {
             let problem = format!(
                 "asks for similarity_fn_name {similarity:?}, which is not supported; expected cosine or dot"
             );
             return Err(EmbedError::model(&file, problem));
         }
-        head.normalize = options.normalize.unwrap_or(similarity == "cosine");
+        head.normalize =
+            has_token_vectors || options.normalize.unwrap_or(["cosine", MAX_SIM].contains(&similarity));
+        let token_vectors =
+            has_token_vectors.then(|| token_vector_config(&file, prompts.others)).transpose()?;
         Ok(Directory {
             tasks,
             query_prompt,
@@ -133,8 +197,23 @@ impl Directory {
             head,
             projects,
             weights: transformer,
+            token_vectors,
+            steps,
         })
     }
+}
+
+/// Reads the settings of a model with a vector for each token from the other fields of its configuration.
+fn token_vector_config(path: &Path, mut fields: Map<String, Value>) -> Result<TokenVectorConfig, EmbedError> {
+    // As if they were not there.
+    fields.retain(|_, value| !value.is_null());
+    serde_json::from_value(Value::Object(fields)).map_err(|error| {
+        EmbedError::model_file(
+            path,
+            "does not contain the settings of PyLate; copy it again from the model's source",
+            error,
+        )
+    })
 }
 
 /// The numbers of the tasks of queries and documents: those asked for, else those of retrieval.

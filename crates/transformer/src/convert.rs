@@ -13,7 +13,7 @@ use super::trainable::MATCHER_FILE;
 use super::weights::{DAMAGED, NOT_SAFETENSORS, SCALE, ZERO, check_header};
 use quarry_embed::EmbedError;
 
-/// How weights are written.
+/// Precision of written weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
     /// As they are.
@@ -26,7 +26,7 @@ pub enum Precision {
     Int4,
 }
 
-/// What rewriting came to.
+/// Result of rewriting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rewritten {
     /// Number of files with weights.
@@ -139,6 +139,12 @@ pub fn save(tensors: &HashMap<String, Tensor>, path: &Path) -> candle_core::Resu
 /// The tensors of a checkpoint, whose values are finite.
 fn read(file: &Path) -> Result<HashMap<String, Tensor>, EmbedError> {
     let tensors = if file.ends_with(PICKLE) { read_pickle(file)? } else { read_safetensors(file)? };
+    if tensors.is_empty() {
+        return Err(EmbedError::model(
+            file,
+            "contains no tensor; name the directory of a model with weights",
+        ));
+    }
     let mut names: Vec<&String> = tensors.keys().collect();
     names.sort();
     for name in names {

@@ -33,7 +33,7 @@ pub struct CrossEncoder {
 
 #[derive(Deserialize)]
 struct Config {
-    /// What `quarry train encoder` writes ([`MAX_QUERY_TOKENS`](super::trainable::MAX_QUERY_TOKENS)).
+    /// As `quarry train encoder` writes it ([`MAX_QUERY_TOKENS`](super::trainable::MAX_QUERY_TOKENS)).
     max_query_tokens: Option<usize>,
     #[serde(default)]
     architectures: Vec<String>,
@@ -48,7 +48,7 @@ impl Config {
 }
 
 impl CrossEncoder {
-    /// Whether the configuration in a directory is that of such a model.
+    /// Returns whether the configuration in a directory is that of such a model.
     #[must_use]
     pub fn is_at(path: &Path) -> bool {
         let file = path.join("config.json");

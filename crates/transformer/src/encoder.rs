@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::adapters::{Adapters, LowRank};
-use super::attention::{Attention, Biases, Rotations};
+use super::attention::{Attended, Attention, Biases, Rotations};
 use super::graph::Graph;
 use super::numeric::{
     LANES, Output, Strided, add_to_rows, layer_norm_rows, multiply, root_mean_square_norm_rows,
@@ -53,13 +53,10 @@ pub(crate) struct Layer {
 /// The normalizations around half a layer, which adds something to the vectors of tokens.
 #[derive(Default)]
 pub(crate) struct Norms {
-    /// Of its input.
     pub input: Option<Norm>,
-    /// Of its output.
     pub output: Option<Norm>,
-    /// Of the sum of its input and its output, which is then added once more.
+    /// Norm of the sum of its input and its output, which is then added once more.
     pub sum_before: Option<Norm>,
-    /// Of the sum.
     pub sum: Option<Norm>,
 }
 
@@ -136,20 +133,7 @@ impl Encoder {
     /// The encoder with all maps ready for products.
     #[must_use]
     pub(crate) fn packed(mut self) -> Encoder {
-        let packed = |layer: Layer| Layer {
-            attention: Attention {
-                query_key_value: layer.attention.query_key_value.packed(),
-                output: layer.attention.output.packed(),
-                ..layer.attention
-            },
-            feed_forward: FeedForward {
-                inner: layer.feed_forward.inner.packed(),
-                gate: layer.feed_forward.gate.map(Linear::packed),
-                output: layer.feed_forward.output.packed(),
-            },
-            ..layer
-        };
-        self.layers = self.layers.into_par_iter().map(packed).collect();
+        self.layers = self.layers.into_par_iter().map(Layer::packed).collect();
         self
     }
 
@@ -162,12 +146,17 @@ impl Encoder {
         graphs: &[Option<Graph>],
         adapters: Option<&Adapters>,
     ) -> Vec<f32> {
-        self.run_all(texts, &[], graphs, adapters)
+        self.run_all(texts, &[], graphs, adapters, &[])
+    }
+
+    /// The same for texts of which only the first tokens are attended to, as many as `n_attended` has for each.
+    pub(crate) fn run_attending(&self, texts: &[impl AsRef<[u32]>], n_attended: &[usize]) -> Vec<f32> {
+        self.run_all(texts, &[], &[], None, n_attended)
     }
 
     /// The same for pairs of texts, whose second texts begin at the tokens `seconds`.
     pub(crate) fn run_pairs(&self, texts: &[impl AsRef<[u32]>], seconds: &[usize]) -> Vec<f32> {
-        self.run_all(texts, seconds, &[], None)
+        self.run_all(texts, seconds, &[], None, &[])
     }
 
     fn run_all(
@@ -176,6 +165,7 @@ impl Encoder {
         seconds: &[usize],
         graphs: &[Option<Graph>],
         adapters: Option<&Adapters>,
+        n_attended: &[usize],
     ) -> Vec<f32> {
         let Shape { hidden, intermediate, n_heads, head_width, .. } = self.shape;
         let (mut states, spans) = self.embeddings(texts, seconds, graphs, adapters);
@@ -204,7 +194,9 @@ impl Encoder {
                 let graph = graphs.get(number).and_then(Option::as_ref);
                 let rows = &query_key_value[span.start * row_width..span.end * row_width];
                 let context = &mut context[span.start * context_width..span.end * context_width];
-                layer.attention.attend(&self.shape, rows, biases.as_ref(), graph, context, &mut scores);
+                let n_attended = n_attended.get(number).copied().unwrap_or(span.len());
+                let attended = Attended { n: n_attended, biases: biases.as_ref(), graph };
+                layer.attention.attend(&self.shape, rows, &attended, context, &mut scores);
             }
             let adapter = adapters.map(|adapters| &adapters.attention_output);
             let output = &layer.attention.output;
@@ -285,6 +277,26 @@ impl Encoder {
     }
 }
 
+impl Layer {
+    /// The layer with all maps ready for products.
+    pub(crate) fn packed(self) -> Layer {
+        let (attention, feed_forward) = (self.attention, self.feed_forward);
+        Layer {
+            attention: Attention {
+                query_key_value: attention.query_key_value.packed(),
+                output: attention.output.packed(),
+                ..attention
+            },
+            feed_forward: FeedForward {
+                inner: feed_forward.inner.packed(),
+                gate: feed_forward.gate.map(Linear::packed),
+                output: feed_forward.output.packed(),
+            },
+            ..self
+        }
+    }
+}
+
 impl Norms {
     /// One before half a layer, of its input.
     pub(crate) fn before(norm: Norm) -> Norms {
@@ -296,7 +308,7 @@ impl Norms {
         Norms { sum: Some(norm), ..Norms::default() }
     }
 
-    /// What half a layer begins with.
+    /// Input of half a layer.
     fn input<'a>(&self, states: &'a [f32], normed: &'a mut Vec<f32>) -> &'a [f32] {
         let Some(norm) = &self.input else { return states };
         normed.clear();
@@ -480,7 +492,12 @@ impl Linear {
     }
 
     /// Adds the map of every row of `input` to a row of `output`.
-    fn add(&self, input: &[f32], output: &mut [f32]) {
+    /// Returns whether it adds anything.
+    pub(crate) fn has_bias(&self) -> bool {
+        self.bias.iter().any(|value| *value != 0.0)
+    }
+
+    pub(crate) fn add(&self, input: &[f32], output: &mut [f32]) {
         add_to_rows(output, &self.bias);
         self.multiply(Output::Add, input, output);
     }

@@ -1,4 +1,4 @@
-//! What GraphCodeBERT reads of a function (Guo et al., 2021): its tokens, and after them a node for each variable, which
+//! Input of GraphCodeBERT for a function (Guo et al., 2021): its tokens, and after them a node for each variable, which
 //! stands where its value comes from.
 //!
 //! Nodes have no position. A node begins as the mean of the vectors of its tokens, attends to these and to the nodes it
@@ -35,7 +35,7 @@ impl Graph {
         self.n_tokens + self.nodes.len()
     }
 
-    /// Whether the token or node of each number is attended to by the one at `position`.
+    /// Returns whether the token or node of each number is attended to by the one at `position`.
     pub(crate) fn reached(&self, position: usize) -> &[bool] {
         &self.mask[position * self.len()..][..self.len()]
     }

@@ -147,7 +147,7 @@ fn longest_replacement(map: &str) -> usize {
     texts.max().unwrap_or(1).max(1)
 }
 
-/// How often a template has the same text.
+/// Number of occurrences of the same text in a template.
 fn repetitions(template: &Value) -> usize {
     let parts = template.as_array().map_or(&[][..], Vec::as_slice);
     let of = |id: &str| parts.iter().filter(|part| part["Sequence"]["id"] == id).count();

@@ -9,11 +9,10 @@ pub struct Layout {
     pub prefixes: &'static [&'static str],
     /// The token whose position is its own id, for models that count the positions of others from after that.
     pub padding: Option<usize>,
-    /// Which tensor is what.
     pub wiring: Wiring,
 }
 
-/// What the tensors of an encoder are, by their names; those of layers without what they begin with, and those of maps and
+/// Names of the tensors of an encoder; those of layers without what they begin with, and those of maps and
 /// normalizations without `.weight` and `.bias`.
 #[derive(Debug, Clone)]
 pub struct Wiring {
@@ -27,7 +26,7 @@ pub struct Wiring {
     pub embedding_norm: Option<&'static str>,
     /// Biases of attention by distance, shared by all layers.
     pub relative: Option<Relative>,
-    /// What the names of layers begin with, before their number.
+    /// Prefix of the names of layers, before their number.
     pub layer: &'static str,
     /// The map to queries.
     pub query: &'static str,

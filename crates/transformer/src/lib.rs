@@ -13,6 +13,7 @@ mod cross_encoder;
 mod encoder;
 mod graph;
 mod growth;
+mod late_interaction;
 mod layout;
 mod matcher;
 mod modules;
@@ -32,7 +33,9 @@ pub mod trainable;
 mod weights;
 
 pub use cross_encoder::CrossEncoder;
+pub use late_interaction::LateInteraction;
 pub use matcher::{Matcher, read_matcher};
+pub use options::published_option;
 pub use precomputed::read_vectors;
 pub use token_vectors::{TokenVectors, write_token_vectors};
 pub use tokens::TokenCutter;
@@ -60,6 +63,13 @@ use weights::Weights;
 /// between them to stay in a core's cache.
 const BATCH_TOKENS: usize = 512;
 
+/// The role of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Query,
+    Document,
+}
+
 /// An encoder with its tokenizer and pooling.
 pub struct TransformerModel {
     id: String,
@@ -69,10 +79,16 @@ pub struct TransformerModel {
     head: Head,
     /// Tokens after the first one of every text.
     prefix: Vec<u32>,
-    /// Those of the tasks of queries and documents.
+    /// Prefixes for the tasks of queries and documents.
     adapters: [Option<Arc<Adapters>>; 2],
     /// Reads the data flow of documents.
     graphs: Option<GraphReader>,
+    /// Whether a run of white space is read as one space.
+    collapses: bool,
+    /// Maximum numbers of tokens of queries and documents, in place of the tokenizer's.
+    limits: Option<[usize; 2]>,
+    /// The token with which published code fills CodeT5+'s texts up to the limit, and which is not masked there.
+    filler: Option<u32>,
     query_prompt: String,
     document_prompt: String,
 }
@@ -84,7 +100,8 @@ impl TransformerModel {
     ///
     /// The path may end with options after colons: a number of columns to keep (Matryoshka), a pooling in place of
     /// the directory's modules, `pooler` for the model's own layer with a hyperbolic tangent, `unixcoder` for that
-    /// model's prefix, `graphcodebert` for data flow, tasks of adapters, `cosine` or `dot`.
+    /// model's prefix, `graphcodebert` for data flow, tasks of adapters, `cosine` or `dot`, and `published` for reading as
+    /// CoSQA+'s script does.
     ///
     /// # Errors
     /// When a file is missing, damaged, or asks for something unsupported; the error names it and what to do.
@@ -107,8 +124,25 @@ impl TransformerModel {
     /// Loads a directory with options, whatever else is in it.
     fn open(base: &Path, options: Options) -> Result<TransformerModel, EmbedError> {
         let mut hash = Xxh3::new();
-        let directory = Directory::read(base, &options, &mut hash)?;
+        let mut directory = Directory::read(base, &options, &mut hash)?;
+        if directory.token_vectors.is_some() {
+            let problem = "gives each token a vector, not each text; use it with `quarry search --reranker` or as a method of \
+                           `quarry eval`, or name a pooling after the path, as in DIR:mean, for the encoder in it";
+            return Err(EmbedError::model(base, problem));
+        }
+        let (mut limits_of_sides, mut filler) = (None, None);
+        if let Some(limits) = options.published.and_then(|published| published.limits) {
+            let max_tokens = directory.architecture.shape().max_tokens.unwrap_or(usize::MAX);
+            limits_of_sides = Some(limits.map(|limit| limit.min(max_tokens)));
+            // Texts are cut after special tokens were added, by the limit of their side.
+            let problem = "has a tokenizer that cannot be used; save the model's tokenizer again";
+            guarded(base, problem, || directory.tokenizer.with_truncation(None).map(drop))?;
+            if directory.model_type == architecture::CODET5P {
+                filler = directory.tokenizer.token_to_id("<pad>");
+            }
+        }
         let mut weights = Weights::open(&directory.weights, &mut hash)?;
+        weights.packs = true;
         let encoder = directory.architecture.encoder(&mut weights)?.packed();
         let mut adapters = [None, None];
         if let Some([of_queries, of_documents]) = directory.tasks {
@@ -170,23 +204,25 @@ impl TransformerModel {
             prefix,
             adapters,
             graphs,
+            collapses: options.published.is_some(),
+            limits: limits_of_sides,
+            filler,
             query_prompt: directory.query_prompt,
             document_prompt: directory.document_prompt,
         })
     }
 
-    fn embed(
-        &self,
-        prompt: &str,
-        texts: &[&str],
-        reader: Option<&GraphReader>,
-        adapters: Option<&Adapters>,
-    ) -> Result<Vectors, EmbedError> {
+    fn embed(&self, side: Side, texts: &[&str]) -> Result<Vectors, EmbedError> {
+        let (prompt, reader) = match side {
+            Side::Query => (&self.query_prompt, None),
+            Side::Document => (&self.document_prompt, self.graphs.as_ref()),
+        };
+        let adapters = self.adapters[side as usize].as_deref();
         let n_prompt = match self.head.include_prompt {
             true => 0,
             false if prompt.is_empty() => 0,
             // What the tokenizer adds at the end is not part of the prompt.
-            false => self.tokenize("", prompt)?.len().saturating_sub(1),
+            false => self.tokenize(side, "", prompt)?.len().saturating_sub(1),
         };
         let read = |text: &&str| match reader.map(|reader| reader.read(Path::new(&self.path), text)) {
             Some(Ok(Some((ids, graph)))) => {
@@ -194,7 +230,7 @@ impl TransformerModel {
                 Ok((ids, Some(graph)))
             }
             Some(Err(error)) => Err(error),
-            Some(Ok(None)) | None => Ok((self.tokenize(prompt, text)?, None)),
+            Some(Ok(None)) | None => Ok((self.tokenize(side, prompt, text)?, None)),
         };
         let read = texts.par_iter().map(read).collect::<Result<Vec<_>, EmbedError>>()?;
         let (ids, graphs): (Vec<Vec<u32>>, Vec<Option<Graph>>) = read.into_iter().unzip();
@@ -212,7 +248,14 @@ impl TransformerModel {
         Ok(Vectors { dimension: self.head.dimension(), values })
     }
 
-    fn tokenize(&self, prompt: &str, text: &str) -> Result<Vec<u32>, EmbedError> {
+    fn tokenize(&self, side: Side, prompt: &str, text: &str) -> Result<Vec<u32>, EmbedError> {
+        let collapsed;
+        let text = if self.collapses {
+            collapsed = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            collapsed.as_str()
+        } else {
+            text
+        };
         let path = Path::new(&self.path);
         let problem = "has a tokenizer that fails on a text; save the model's tokenizer again";
         let encoding = guarded(path, problem, || match prompt {
@@ -221,6 +264,17 @@ impl TransformerModel {
         })?;
         let mut ids = encoding.get_ids().to_vec();
         ids.splice(ids.len().min(1)..ids.len().min(1), self.prefix.iter().copied());
+        if let Some(limits) = self.limits {
+            let limit = limits[side as usize];
+            match (ids.last().copied(), self.filler) {
+                (_, Some(filler)) => ids.resize(limit, filler),
+                (Some(end), None) if ids.len() > limit => {
+                    ids.truncate(limit - 1);
+                    ids.push(end);
+                }
+                _ => {}
+            }
+        }
         check_tokens(path, &ids, self.encoder.n_tokens())?;
         Ok(ids)
     }
@@ -260,21 +314,24 @@ impl Embedder for TransformerModel {
     }
 
     fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-        self.embed(&self.query_prompt, texts, None, self.adapters[0].as_deref())
+        self.embed(Side::Query, texts)
     }
 
     fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-        self.embed(&self.document_prompt, texts, self.graphs.as_ref(), self.adapters[1].as_deref())
+        self.embed(Side::Document, texts)
     }
 }
 
-/// Loads the model of a directory: of token vectors as model2vec has them, else a transformer.
+/// Loads the model of a directory: of token vectors as model2vec has them, of late interaction, else another transformer.
 ///
 /// # Errors
-/// As [`TokenVectors::load`] and [`TransformerModel::load`].
+/// As [`TokenVectors::load`], [`LateInteraction::load`] and [`TransformerModel::load`].
 pub fn load(path: &Path) -> Result<Arc<dyn Embedder>, EmbedError> {
     if TokenVectors::is_at(path) {
         return Ok(Arc::new(TokenVectors::load(path)?));
+    }
+    if LateInteraction::is_at(path) {
+        return Ok(Arc::new(LateInteraction::load(path)?));
     }
     Ok(Arc::new(TransformerModel::load(path)?))
 }
@@ -340,6 +397,51 @@ mod tests {
         let batches = batches(&texts, n_threads);
         assert_eq!(batches.iter().map(Range::len).collect::<Vec<_>>(), expected);
         assert!(batches.into_iter().flatten().eq(0..texts.len()));
+    }
+
+    /// Against what CoSQA+'s script does with the same tokenizers (`tests/make_published_tokens.py`).
+    #[test]
+    fn texts_are_read_as_the_published_script_reads_them() {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+        let text = std::fs::read(fixtures.join("expected-published-tokens.json")).unwrap();
+        let expected: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        let strings =
+            |value: &serde_json::Value| -> Vec<String> { serde_json::from_value(value.clone()).unwrap() };
+        let directory = tempfile::tempdir().unwrap();
+        for (name, source, options) in [
+            ("codebert", "tiny-roberta", "pooler:cosine:"),
+            ("unixcoder", "tiny-roberta", "unixcoder:cosine:"),
+            ("codet5p", "tiny-codet5p", ""),
+        ] {
+            let copy = directory.path().join(name);
+            std::fs::create_dir(&copy).unwrap();
+            for entry in std::fs::read_dir(fixtures.join(source)).unwrap().map(Result::unwrap) {
+                if entry.path().is_file() && entry.file_name() != "modules.json" {
+                    let mut content = std::fs::read(entry.path()).unwrap();
+                    if entry.file_name() == "tokenizer.json" && name == "unixcoder" {
+                        let text = String::from_utf8(content).unwrap();
+                        content = text.replace("<mask>", "<encoder-only>").into_bytes();
+                    }
+                    std::fs::write(copy.join(entry.file_name()), content).unwrap();
+                }
+            }
+            let limits: [usize; 2] = serde_json::from_value(expected["limits"].clone()).unwrap();
+            let path = format!("{}:{options}{}", copy.display(), published_option(Some(limits)));
+            let model = TransformerModel::load(Path::new(&path)).unwrap();
+            for (side, key) in [(Side::Query, "queries"), (Side::Document, "documents")] {
+                for (text, ids) in
+                    strings(&expected["texts"]).iter().zip(expected[name][key].as_array().unwrap())
+                {
+                    let mut ids: Vec<u32> = serde_json::from_value(ids.clone()).unwrap();
+                    // Padding is masked, except that of CodeT5+.
+                    while name != "codet5p" && ids.last() == Some(&1) {
+                        ids.pop();
+                    }
+                    assert_eq!(model.tokenize(side, "", text).unwrap(), ids, "{name} {key} {text:?}");
+                }
+            }
+            assert_eq!(model.embed_documents(&["a  b"]).unwrap(), model.embed_documents(&["a\n b"]).unwrap());
+        }
     }
 
     #[test]

@@ -9,11 +9,11 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::convert::read_safetensors;
 use super::numeric::{Output, Strided, multiply};
-use super::options::Options;
+use super::options::{Options, are_of_reading};
 use super::trainable::{MATCHER_FILE, NamedTensor};
 use super::{TransformerModel, check_numbers};
 
-/// What can be done with the directory of a matcher.
+/// Uses of the directory of a matcher.
 pub(crate) const USE: &str = "measure it with `quarry eval` or `quarry eval protocol` and --method DIR, also as B of \
                               rerank(A, B), or name a pooling after the path, as in DIR:mean, for the vectors alone";
 
@@ -81,11 +81,11 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// Whether a directory has a matcher, and no option after its path asks for the vectors alone.
+    /// Returns whether a directory has a matcher, and no option after its path asks for the vectors alone.
     #[must_use]
     pub fn is_at(path: &Path) -> bool {
         let (directory, options) = super::split_options(path);
-        options.is_none() && directory.join(MATCHER_FILE).is_file()
+        options.is_none_or(|options| are_of_reading(&options)) && directory.join(MATCHER_FILE).is_file()
     }
 
     /// Loads a directory.
@@ -93,9 +93,10 @@ impl Matcher {
     /// # Errors
     /// When a file is missing, damaged, or asks for something unsupported; the error names it and what to do.
     pub fn load(path: &Path) -> Result<Matcher, EmbedError> {
-        let encoder = TransformerModel::open(path, Options::default())?;
+        let (directory, options) = Options::split(path)?;
+        let encoder = TransformerModel::open(&directory, options)?;
         let n = encoder.dimension();
-        let file = path.join(MATCHER_FILE);
+        let file = directory.join(MATCHER_FILE);
         let [weight, bias, output, output_bias] = read_matcher(&file, n)?;
         let mut hash = Xxh3::new();
         hash.update(encoder.id().as_bytes());

@@ -53,6 +53,9 @@ struct DenseConfig {
     bias: bool,
     #[serde(default = "tanh")]
     activation_function: String,
+    /// Adds its input, or a linear map of that, as PyLate does.
+    #[serde(default)]
+    use_residual: bool,
 }
 
 fn yes() -> bool {
@@ -68,8 +71,8 @@ fn tanh() -> String {
 pub(crate) struct Modules {
     /// Directory of the encoder.
     pub transformer: PathBuf,
-    /// Directory of the pooling.
-    pooling: PathBuf,
+    /// Directory of the pooling; none if each token has a vector of its own.
+    pooling: Option<PathBuf>,
     /// Those after it, by their types, and their directories.
     steps: Vec<(String, PathBuf)>,
 }
@@ -83,7 +86,8 @@ impl Modules {
         let file = path.join("modules.json");
         let Some(modules) = reader.optional::<Vec<Module>>(&file)? else { return Ok(None) };
         let wrong = |problem: String| {
-            let expected = "expected Transformer, Pooling and then, if any, Dense and Normalize";
+            let expected = "expected Transformer, Pooling and then, if any, Dense and Normalize, or Transformer and Dense \
+                            for a vector of each token";
             Err(EmbedError::model(&file, format!("{problem}; {expected}")))
         };
         let mut found = Vec::new();
@@ -104,17 +108,29 @@ impl Modules {
             found.push((name.to_owned(), directory));
         }
         let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
-        let in_order = matches!(names[..], ["Transformer", "Pooling", ..])
-            && !names[2..].iter().any(|name| ["Transformer", "Pooling"].contains(name));
-        if !in_order {
+        let has_pooling = names.get(1) == Some(&"Pooling");
+        let n_first = if has_pooling { 2 } else { 1 };
+        let is_step =
+            |name: &&str| if has_pooling { ["Dense", "Normalize"].contains(name) } else { *name == "Dense" };
+        let steps = names.get(n_first..).unwrap_or_default();
+        let is_whole = names.first() == Some(&"Transformer") && (has_pooling || !steps.is_empty());
+        if !is_whole || !steps.iter().all(is_step) {
             return wrong(format!("lists the modules {names:?}"));
         }
-        let steps = found.split_off(2);
+        let steps = found.split_off(n_first);
         let mut directories = found.into_iter().map(|(_, directory)| directory);
-        let (Some(transformer), Some(pooling)) = (directories.next(), directories.next()) else {
-            return wrong("lists too few modules".into());
-        };
-        Ok(Some(Modules { transformer, pooling, steps }))
+        let Some(transformer) = directories.next() else { return wrong("lists too few modules".into()) };
+        Ok(Some(Modules { transformer, pooling: directories.next(), steps }))
+    }
+
+    /// The directories of the modules after the pooling, or after the encoder.
+    pub(crate) fn step_directories(&self) -> Vec<PathBuf> {
+        self.steps.iter().map(|(_, directory)| directory.clone()).collect()
+    }
+
+    /// Returns whether each token has a vector of its own.
+    pub(crate) fn has_token_vectors(&self) -> bool {
+        self.pooling.is_none()
     }
 
     /// Reads what follows an encoder of `hidden` columns.
@@ -122,10 +138,13 @@ impl Modules {
     /// # Errors
     /// When a module is damaged, or takes other columns than the one before gives.
     pub(crate) fn head(&self, hidden: usize, reader: &mut Reader) -> Result<Head, EmbedError> {
-        let file = self.pooling.join("config.json");
-        let config: PoolingConfig = reader.required(&file)?;
-        let mut head = Head::new(hidden, config.check(&file, hidden)?);
-        head.include_prompt = config.include_prompt;
+        let mut head = Head::new(hidden, vec![Pooling::None]);
+        if let Some(pooling) = &self.pooling {
+            let file = pooling.join("config.json");
+            let config: PoolingConfig = reader.required(&file)?;
+            head.poolings = config.check(&file, hidden)?;
+            head.include_prompt = config.include_prompt;
+        }
         for (name, directory) in &self.steps {
             let step = match name.as_str() {
                 "Dense" => Step::Dense(read_dense(directory, head.full_dimension(), reader)?),
@@ -162,7 +181,14 @@ fn read_dense(directory: &Path, n_inputs: usize, reader: &mut Reader) -> Result<
     };
     let weights = Weights::open(directory, reader.hash)?;
     let linear = if config.bias { Linear::new } else { Linear::without_bias };
-    Ok(Dense::new(linear(&weights, "linear", n_inputs, config.out_features)?, function))
+    let dense = Dense::new(linear(&weights, "linear", n_inputs, config.out_features)?, function);
+    Ok(match config.use_residual {
+        false => dense,
+        true if n_inputs == config.out_features => dense.added_to(None),
+        true => {
+            dense.added_to(Some(Linear::without_bias(&weights, "residual", n_inputs, config.out_features)?))
+        }
+    })
 }
 
 fn last_segment(name: &str) -> &str {

@@ -1,4 +1,4 @@
-//! What may follow the path of a model's directory, after colons: `DIR:256`, `DIR:pooler:dot`.
+//! Options after the path of a model's directory, separated by colons: `DIR:256`, `DIR:pooler:dot`.
 
 use std::path::{Path, PathBuf};
 
@@ -23,6 +23,40 @@ pub(crate) struct Options {
     pub tasks: Vec<String>,
     /// Whether vectors are compared by cosine (of length 1) or by dot product (unscaled).
     pub normalize: Option<bool>,
+    /// Texts are read as by CoSQA+'s script.
+    pub published: Option<Published>,
+}
+
+/// Reading as in CoSQA+'s script: with one space for each run of white space, and with limits unless the script leaves them
+/// to sentence-transformers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Published {
+    /// Maximum numbers of tokens of queries and documents, special ones included.
+    pub limits: Option<[usize; 2]>,
+}
+
+/// The option that reads texts as CoSQA+'s script does, with or without limits.
+#[must_use]
+pub fn published_option(limits: Option<[usize; 2]>) -> String {
+    limits.map_or_else(|| PUBLISHED.to_owned(), |[query, document]| format!("{PUBLISHED}-{query}-{document}"))
+}
+
+const PUBLISHED: &str = "published";
+
+/// Reads what [`published_option`] writes.
+fn published(word: &str) -> Option<Published> {
+    let rest = word.strip_prefix(PUBLISHED)?;
+    if rest.is_empty() {
+        return Some(Published { limits: None });
+    }
+    let (query, document) = rest.strip_prefix('-')?.split_once('-')?;
+    let limit = |text: &str| text.parse::<usize>().ok().filter(|limit| *limit > 4);
+    Some(Published { limits: Some([limit(query)?, limit(document)?]) })
+}
+
+/// Whether all options after a path are about how texts are read, and none about how their vectors are made.
+pub(crate) fn are_of_reading(options: &str) -> bool {
+    options.split(':').all(|word| published(word).is_some())
 }
 
 /// The tasks that models are published with adapters for.
@@ -56,6 +90,10 @@ impl Options {
                 options.pooling = Some(pooling);
                 continue;
             }
+            if let Some(published) = published(word) {
+                options.published = Some(published);
+                continue;
+            }
             match word {
                 "pooler" => {
                     options.pooler = true;
@@ -79,8 +117,8 @@ impl Options {
                         let known = POOLINGS.map(|(name, _)| name).join(", ");
                         let problem = format!(
                             "has the unknown option {word:?}; expected a number of columns, {known}, pooler, \
-                             unixcoder, graphcodebert, graphcodebert-LANGUAGE, cosine, dot, or one or \
-                             two of {tasks}"
+                             unixcoder, graphcodebert, graphcodebert-LANGUAGE, cosine, dot, {PUBLISHED}, \
+                             {PUBLISHED}-QUERY-DOCUMENT with two numbers of tokens from 5, or one or two of {tasks}"
                         );
                         return Err(EmbedError::model(path, problem));
                     }
@@ -94,7 +132,7 @@ impl Options {
         Ok((directory, options))
     }
 
-    /// Whether the directory's modules after the encoder do not count.
+    /// Returns whether the directory's modules after the encoder do not count.
     pub(crate) fn replaces_head(&self) -> bool {
         self.pooling.is_some()
     }

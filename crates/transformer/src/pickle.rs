@@ -51,7 +51,7 @@ fn pickles(path: &Path) -> Result<Vec<Vec<u8>>, Box<dyn Error + Send + Sync>> {
     Ok(pickles)
 }
 
-/// What candle needs for a value.
+/// Fields of a value that candle needs.
 #[derive(Debug, Clone, Copy)]
 struct Value {
     depth: usize,

@@ -3,14 +3,13 @@
 use super::encoder::{Linear, Norm};
 use super::numeric::Activation;
 
-/// How the vectors of a text's tokens become one.
+/// Pooling of the vectors of a text's tokens into one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pooling {
     /// The first of them.
     Cls,
     /// The maximum of each column.
     Max,
-    /// Their mean.
     Mean,
     /// Their sum, divided by the root of their number.
     MeanSqrtLength,
@@ -18,6 +17,8 @@ pub(crate) enum Pooling {
     WeightedMean,
     /// The last of them.
     LastToken,
+    /// All of them, each of which is a row of its own.
+    None,
 }
 
 /// The names of poolings in configurations, in the order in which several are put side by side.
@@ -30,7 +31,6 @@ pub(crate) const POOLINGS: [(&str, Pooling); 6] = [
     ("lasttoken", Pooling::LastToken),
 ];
 
-/// The pooling of this name.
 pub(crate) fn pooling(name: &str) -> Option<Pooling> {
     POOLINGS.iter().find(|(known, _)| *known == name).map(|(_, pooling)| *pooling)
 }
@@ -39,6 +39,15 @@ pub(crate) fn pooling(name: &str) -> Option<Pooling> {
 pub(crate) struct Dense {
     linear: Linear,
     function: DenseFunction,
+    residual: Option<Residual>,
+}
+
+/// Term added to the result of a [`Dense`].
+enum Residual {
+    /// Its input.
+    Input,
+    /// A linear map of that.
+    Map(Linear),
 }
 
 /// The function after a linear map.
@@ -60,12 +69,23 @@ impl Dense {
 
     /// A linear map and a function.
     pub(crate) fn new(linear: Linear, function: DenseFunction) -> Dense {
-        Dense { linear: linear.packed(), function }
+        Dense { linear: linear.packed(), function, residual: None }
+    }
+
+    /// The same with a map of its input, or the input itself, added to the result.
+    pub(crate) fn added_to(self, map: Option<Linear>) -> Dense {
+        let residual = map.map_or(Residual::Input, |map| Residual::Map(map.packed()));
+        Dense { residual: Some(residual), ..self }
     }
 
     /// Columns of the result.
     fn n_outputs(&self) -> usize {
         self.linear.n_outputs()
+    }
+
+    /// Returns whether it only multiplies by a matrix.
+    pub(crate) fn is_matrix(&self) -> bool {
+        self.function == DenseFunction::Identity && self.residual.is_none() && !self.linear.has_bias()
     }
 
     fn apply(&self, rows: &[f32]) -> Vec<f32> {
@@ -77,11 +97,17 @@ impl Dense {
             DenseFunction::Tanh => output.iter_mut().for_each(|value| *value = value.tanh()),
             DenseFunction::Activation(function) => function.apply(&mut output, &vec![0.0; self.n_outputs()]),
         }
+        match &self.residual {
+            None => {}
+            Some(Residual::Input) => output.iter_mut().zip(rows).for_each(|(value, input)| *value += input),
+            Some(Residual::Map(map)) => map.add(rows, &mut output),
+        }
         output
     }
 }
 
 /// A step after pooling.
+#[expect(clippy::large_enum_variant, reason = "a model has few steps")]
 pub(crate) enum Step {
     /// A map.
     Dense(Dense),
@@ -91,15 +117,15 @@ pub(crate) enum Step {
     Normalize,
 }
 
-/// What is done with the vectors of a text's tokens.
+/// Computation of a text's vector from those of its tokens.
 pub(crate) struct Head {
     /// Columns of a token's vector.
     pub hidden: usize,
-    /// How they become one; several are put side by side.
+    /// Poolings; several are concatenated.
     pub poolings: Vec<Pooling>,
     /// Whether tokens of the prompt are pooled.
     pub include_prompt: bool,
-    /// What follows.
+    /// Steps after pooling.
     pub steps: Vec<Step>,
     /// Columns that are kept of the result, which is normalized again.
     pub truncate: Option<usize>,
@@ -124,7 +150,7 @@ impl Head {
         self.steps.iter().rev().find_map(dense).unwrap_or(self.hidden * self.poolings.len())
     }
 
-    /// One row for each text, of which `lengths` has the number of tokens, from the vectors of all of these. The
+    /// One row for each text, or for each token without a pooling, of which `lengths` has the number of tokens, from the vectors of all of these. The
     /// first `n_prompt` tokens of each text are the prompt's.
     pub(crate) fn apply(
         &self,
@@ -138,6 +164,10 @@ impl Head {
             let (text, after) = rest.split_at(length * self.hidden);
             rest = after;
             let skipped = if self.include_prompt { 0 } else { n_prompt.min(length) };
+            if self.poolings == [Pooling::None] {
+                rows.extend_from_slice(text);
+                continue;
+            }
             for pooling in &self.poolings {
                 let start = rows.len();
                 rows.resize(start + self.hidden, 0.0);

@@ -10,6 +10,7 @@ use rten_gemm::{GemmExecutor, GemmInputA, GemmInputB, GemmOptions, PackedBMatrix
 use rten_tensor::NdTensorView;
 
 use crate::numeric::Output;
+use crate::weights::StoredRows;
 
 /// Rows of the input that are multiplied at once, so that the sums of whole numbers stay in the cache.
 const BLOCK: usize = 128;
@@ -113,8 +114,8 @@ fn dequantize_group(bytes: &[u8], factor: f16, values: &mut [f32]) {
 pub(crate) enum Table {
     /// 32-bit floats.
     Float(Vec<f32>),
-    /// 8 bits.
-    Int8(Int8Matrix),
+    /// 8 bits, in the file.
+    Stored(StoredRows),
     /// 4 bits.
     Int4(Int4Matrix<'static>),
 }
@@ -126,10 +127,7 @@ impl Table {
         let columns = row * width..(row + 1) * width;
         match self {
             Table::Float(all) => values.copy_from_slice(&all[columns]),
-            Table::Int8(Int8Matrix { values: all, factors }) => {
-                let factor = factors[row];
-                values.iter_mut().zip(&all[columns]).for_each(|(x, whole)| *x = f32::from(*whole) * factor);
-            }
+            Table::Stored(rows) => rows.read(row, values),
             Table::Int4(Int4Matrix { bytes, factors }) => {
                 let groups = columns.start / GROUP..columns.end / GROUP;
                 let bytes = bytes[columns.start / 2..columns.end / 2].chunks_exact(GROUP / 2);
@@ -241,7 +239,6 @@ impl Int8Matrix {
         dequantized
     }
 
-    /// The matrix, packed.
     pub(crate) fn pack(self) -> Packed {
         let (n_inputs, n_outputs) = (self.n_inputs(), self.factors.len());
         let transposed =
@@ -361,6 +358,7 @@ impl WithSimd for Dequantize<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::weights::ZERO;
 
     fn random(n: usize, seed: u64) -> Vec<f32> {
         let mut random = fastrand::Rng::with_seed(seed);
@@ -429,7 +427,11 @@ mod tests {
         let values = random(6 * GROUP, 5);
         let (int8, int4) = (Int8Matrix::quantize(&values, 2 * GROUP), Int4Matrix::quantize(&values));
         let dequantized = [values.clone(), int8.dequantized(), int4.dequantized()];
-        let tables = [Table::Float(values), Table::Int8(int8), Table::Int4(int4)];
+        let bytes: Vec<u8> = int8.values.iter().map(|value| value.cast_unsigned() ^ ZERO).collect();
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, &[&[7; 3][..], &bytes].concat()).unwrap();
+        let stored = StoredRows::new(file, 3, int8.factors);
+        let tables = [Table::Float(values), Table::Stored(stored), Table::Int4(int4)];
         for (table, dequantized) in tables.iter().zip(dequantized) {
             for (row, expected) in dequantized.chunks_exact(2 * GROUP).enumerate() {
                 let mut found = [f32::NAN; 2 * GROUP];
@@ -437,6 +439,20 @@ mod tests {
                 assert_eq!(found, expected);
             }
         }
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_read_is_no_number() {
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, &[129, 127, 0, 129, 129]).unwrap();
+        let stored = StoredRows::new(file, 0, vec![0.5; 3]);
+        let row = |row| {
+            let mut values = [0.0; 2];
+            stored.read(row, &mut values);
+            values
+        };
+        assert_eq!(row(0), [0.5, -0.5]);
+        assert!(row(1)[1].is_nan() && row(2)[0].is_nan());
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Shape {
         (self.n_heads + 2 * self.n_key_heads) * self.head_width
     }
 
-    /// What the scores of attention are multiplied by.
+    /// Factor of the scores of attention.
     pub(super) fn score_factor(&self) -> f32 {
         1.0 / (self.head_width as f32).sqrt()
     }

@@ -26,10 +26,10 @@ use super::weights::{NOT_SAFETENSORS, check_header};
 /// The file of the vectors.
 const WEIGHTS: &str = "model.safetensors";
 
-/// Where the vectors and the tokenizer are, below a model's directory.
+/// Directories that may hold the vectors and the tokenizer, below a model's directory.
 const PLACES: [&str; 2] = ["", "0_StaticEmbedding"];
 
-/// What the tensor of the vectors may be called.
+/// Possible names of the tensor of the vectors.
 const NAMES: [&str; 2] = ["embeddings", "embedding.weight"];
 
 /// Maximum number of tokens of a text if `config.json` gives none.
@@ -65,14 +65,14 @@ pub struct TokenVectors {
     vectors: Vec<f32>,
     /// The row of each token; its id if there is none.
     mapping: Option<Vec<usize>>,
-    /// The weight of each token.
     weights: Option<Vec<f32>>,
     /// Whether vectors are compared by cosine.
     cosine: bool,
 }
 
 impl TokenVectors {
-    /// Whether a directory (with or without options after its path) holds such a model, by the names of its tensors.
+    /// Returns whether a directory (with or without options after its path) holds such a model, by the names of its
+    /// tensors.
     #[must_use]
     pub fn is_at(path: &Path) -> bool {
         place(&super::split_options(path).0).is_some()
@@ -262,7 +262,7 @@ impl TokenVectors {
     }
 }
 
-/// How a token relates to the word that it is read as, in order of preference.
+/// Relation of a token to the word that it is read as, in order of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Part {
     /// Whether it continues a word.
@@ -289,7 +289,7 @@ impl Embedder for TokenVectors {
     }
 }
 
-/// Where the vectors of a model are: in its directory or below.
+/// Directory of a model's vectors: its own, or one below it.
 fn place(directory: &Path) -> Option<PathBuf> {
     PLACES.iter().map(|place| directory.join(place)).find(|place| {
         let names = tensor_names(&place.join(WEIGHTS)).unwrap_or_default();
@@ -314,7 +314,6 @@ fn tensor_names(path: &Path) -> Option<Vec<String>> {
     Some(head.into_iter().map(|(name, _)| name).collect())
 }
 
-/// The values of a tensor.
 fn numbers(tensor: &TensorView<'_>, name: &str, path: &Path) -> Result<Vec<f64>, EmbedError> {
     let bytes = tensor.data();
     let values: Vec<f64> = match tensor.dtype() {
@@ -368,7 +367,7 @@ fn median_length(tokenizer: &Tokenizer) -> usize {
     }
 }
 
-/// Whether a token continues a word, and its text.
+/// Returns whether a token continues a word, and its text.
 fn part_of_word<'a>(tokenizer: &Tokenizer, token: &'a str) -> (bool, &'a str) {
     let marked = |mark: &str| match token.strip_prefix(mark) {
         Some(text) => (false, text),

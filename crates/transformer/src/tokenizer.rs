@@ -11,7 +11,10 @@ use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::processors::bert::BertProcessing;
 use tokenizers::processors::roberta::RobertaProcessing;
-use tokenizers::{AddedToken, PostProcessor, Tokenizer, TruncationParams};
+use tokenizers::{
+    AddedToken, DecoderWrapper, PostProcessor, PostProcessorWrapper, PreTokenizerWrapper, Tokenizer,
+    TokenizerImpl, TruncationParams,
+};
 
 use super::growth;
 use super::reader::{Reader, guarded};
@@ -24,7 +27,7 @@ const DEFAULT_MAX_TOKENS: usize = 512;
 /// Maximum of a limit that a configuration sets where positions do not: attention takes memory by its square.
 const UNLIMITED: usize = 1 << 15;
 
-/// How sentence-transformers reads texts.
+/// Tokenization settings of sentence-transformers.
 #[derive(Deserialize, Default)]
 pub(crate) struct SentenceConfig {
     /// Maximum number of tokens in a text.
@@ -128,6 +131,10 @@ pub(crate) fn read_tokenizer(
     Ok(tokenizer)
 }
 
+/// A tokenizer that is known to have the model of BERT.
+type WordPieceTokenizer =
+    TokenizerImpl<WordPiece, NormalizerWrapper, PreTokenizerWrapper, PostProcessorWrapper, DecoderWrapper>;
+
 /// The tokenizer in a `tokenizer.json` with this content.
 ///
 /// # Errors
@@ -136,7 +143,9 @@ pub(crate) fn parse_tokenizer(path: &Path, bytes: &[u8]) -> Result<Tokenizer, Em
     let problem =
         "expected the tokenizer.json of a model; check the path, or save the model's tokenizer again";
     growth::check_maps(bytes).map_err(|found| EmbedError::model_file(path, problem, found))?;
-    let tokenizer = guarded(path, problem, || Tokenizer::from_bytes(bytes))?;
+    // Read as one of any kind, a vocabulary is copied three times, which takes most of the time of loading a small model.
+    let word_pieces = || serde_json::from_slice::<WordPieceTokenizer>(bytes).map(Tokenizer::from);
+    let tokenizer = guarded(path, problem, || word_pieces().or_else(|_| Tokenizer::from_bytes(bytes)))?;
     growth::check(&tokenizer).map_err(|found| {
         EmbedError::model(path, format!("is not a usable tokenizer: {found}; use the one of another model"))
     })?;

@@ -1,4 +1,5 @@
-//! What a trainer needs of a model directory: the encoder's tensors by name, its shape, its tokenizer and its pooling.
+//! Parts of a model directory that a trainer needs: the encoder's tensors by name, its shape, its tokenizer and its
+//! pooling.
 //!
 //! The forward pass of [`crate::TransformerModel`] has no gradients; a trainer computes its own from these tensors.
 
@@ -16,12 +17,16 @@ use super::weights::Weights;
 use super::{check_tokens, encoder_prefix};
 use quarry_embed::EmbedError;
 
+pub use super::late_interaction::{Expansion, TokenSettings};
 pub use super::layout::{Layout, Relative, Wiring};
 pub use super::numeric::{Activation, Output, Strided, multiply};
 pub use super::shape::Shape;
 
 /// The key in `config.json` of the maximum number of tokens of a query that a cross-encoder was trained with.
 pub const MAX_QUERY_TOKENS: &str = "max_query_tokens";
+
+/// Name of the linear map of the vectors of tokens in a model of late interaction.
+pub const TOKEN_MAP: &str = "linear.weight";
 
 /// Name of the file with the tensors of a matcher: a network that compares the vectors of a query and a code.
 pub const MATCHER_FILE: &str = "matcher.safetensors";
@@ -37,17 +42,18 @@ pub struct NamedTensor {
     pub values: Vec<f32>,
 }
 
-/// How the vectors of a text's tokens become one, of the ways that training knows.
+/// Pooling of a text's token vectors, of those that training supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrainablePooling {
     /// The first of them.
     Cls,
-    /// Their mean.
     Mean,
     /// The first, through the model's own layer with a hyperbolic tangent.
     Pooler,
     /// The first, through the model's own linear map to fewer columns, of length 1, as CodeT5+ has it.
     Projection,
+    /// All of them, each through a linear map, of length 1: for late interaction.
+    Tokens,
 }
 
 /// A model directory, read for training.
@@ -64,7 +70,6 @@ pub struct Trainable {
     pub padding: Option<usize>,
     /// See [`Layout::wiring`].
     pub wiring: Wiring,
-    /// What makes one vector of the tokens'.
     pub pooling: TrainablePooling,
     /// Columns of a text's vector.
     pub dimension: usize,
@@ -76,6 +81,8 @@ pub struct Trainable {
     pub query_prompt: String,
     /// Prefix of every document.
     pub document_prompt: String,
+    /// Settings of a model of late interaction.
+    pub late: Option<TokenSettings>,
     tokenizer: Tokenizer,
     /// Tokens after the first one of every text.
     prefix: Vec<u32>,
@@ -109,7 +116,27 @@ impl Trainable {
                  the first columns as well"
             ));
         }
-        if directory.head.steps.iter().any(|step| matches!(step, Step::Dense(_)))
+        let limit = directory.architecture.shape().max_tokens.unwrap_or(usize::MAX);
+        let late = directory.token_vectors.as_ref();
+        let late =
+            late.map(|config| TokenSettings::new(&base, config, &directory.tokenizer, limit)).transpose()?;
+        let is_matrix = matches!(&directory.head.steps[..], [Step::Dense(dense)] if dense.is_matrix());
+        if late.is_some() && !is_matrix {
+            return unsupported(
+                "has more after its encoder than one Dense module without bias, function and residual, which cannot be \
+                 trained"
+                    .into(),
+            );
+        }
+        if late.as_ref().and_then(|late| late.expansion).is_some_and(|expansion| !expansion.is_attended) {
+            return unsupported(
+                "fills queries up with mask tokens that no other token attends to, which cannot be trained; set \
+                 attend_to_expansion_tokens to true or do_query_expansion to false in its \
+                 config_sentence_transformers.json"
+                    .into(),
+            );
+        }
+        if late.is_none() && directory.head.steps.iter().any(|step| matches!(step, Step::Dense(_)))
             || !directory.head.include_prompt
         {
             return unsupported(
@@ -121,6 +148,7 @@ impl Trainable {
         let pooling = match directory.head.poolings[..] {
             [Pooling::Cls] if options.pooler => TrainablePooling::Pooler,
             _ if directory.projects => TrainablePooling::Projection,
+            _ if late.is_some() => TrainablePooling::Tokens,
             [Pooling::Cls] => TrainablePooling::Cls,
             [Pooling::Mean] => TrainablePooling::Mean,
             _ => {
@@ -145,23 +173,29 @@ impl Trainable {
         }
         let dimension = match directory.architecture.projection_width() {
             Some(columns) if pooling == TrainablePooling::Projection => columns,
+            _ if late.is_some() => directory.head.full_dimension(),
             _ => shape.hidden,
         };
         if pooling == TrainablePooling::Projection {
             names.push(("proj.weight".into(), vec![dimension, shape.hidden]));
             names.push(("proj.bias".into(), vec![dimension]));
         }
-        let tensors = names
+        let mut tensors = names
             .into_iter()
             .map(|(name, shape)| Ok(NamedTensor { values: weights.get(&name, &shape)?, name, shape }))
             .collect::<Result<Vec<_>, EmbedError>>()?;
+        if let (Some(_), [of_tokens]) = (&late, &directory.steps[..]) {
+            let (name, shape) = (TOKEN_MAP.to_owned(), vec![dimension, shape.hidden]);
+            let values = Weights::open(of_tokens, &mut hash)?.get(&name, &shape)?;
+            tensors.push(NamedTensor { name, shape, values });
+        }
         let prefix =
             if options.unixcoder { encoder_prefix(&base, &directory.tokenizer)? } else { Vec::new() };
         let normalizes = directory.head.steps.iter().any(|step| matches!(step, Step::Normalize));
         Ok(Trainable {
             dimension,
             // A projection is of length 1 whatever is asked for.
-            cosine: pooling == TrainablePooling::Projection
+            cosine: matches!(pooling, TrainablePooling::Projection | TrainablePooling::Tokens)
                 || options.normalize.unwrap_or(directory.head.normalize || normalizes),
             directory: base,
             transformer: directory.weights,
@@ -173,6 +207,7 @@ impl Trainable {
             tensors,
             query_prompt: directory.query_prompt,
             document_prompt: directory.document_prompt,
+            late,
             tokenizer: directory.tokenizer,
             prefix,
         })
@@ -246,15 +281,36 @@ impl Trainable {
         .map(Some)
     }
 
-    /// What makes token ids of texts, truncated at `max_tokens` or at the model's own limit, whichever is less;
-    /// special tokens count.
+    /// Tokenizer of texts, truncated at `max_tokens` or at the model's own limit, whichever is less; special tokens
+    /// count.
     ///
     /// # Errors
     /// When the limit leaves no room for a text.
     pub fn text_tokenizer(&self, max_tokens: usize) -> Result<TextTokenizer, EmbedError> {
+        self.tokenizer_of(1, max_tokens)
+    }
+
+    /// The same of queries, which differ from other texts in models of late interaction.
+    ///
+    /// # Errors
+    /// As [`Trainable::text_tokenizer`].
+    pub fn query_tokenizer(&self, max_tokens: usize) -> Result<TextTokenizer, EmbedError> {
+        self.tokenizer_of(0, max_tokens)
+    }
+
+    fn tokenizer_of(&self, side: usize, max_tokens: usize) -> Result<TextTokenizer, EmbedError> {
         let mut tokenizer = self.tokenizer.clone();
         let own = tokenizer.get_truncation().map_or(max_tokens, |truncation| truncation.max_length);
-        let max_length = max_tokens.saturating_sub(self.prefix.len()).min(own);
+        let (prefix, own) = match &self.late {
+            None => (self.prefix.clone(), own),
+            // The model's limit is for a text with its prefix.
+            Some(late) => {
+                let prefix: Vec<u32> = late.prefixes[side].into_iter().collect();
+                let own = late.lengths[side].saturating_sub(prefix.len());
+                (prefix, own)
+            }
+        };
+        let max_length = max_tokens.saturating_sub(prefix.len()).min(own);
         if max_length < 3 {
             let problem = format!("cannot read texts of {max_tokens} tokens; give a limit of at least 8");
             return Err(EmbedError::model(&self.directory, problem));
@@ -268,9 +324,10 @@ impl Trainable {
             path: self.directory.clone(),
             tokenizer,
             whole,
-            prefix: self.prefix.clone(),
+            filler: self.late.as_ref().filter(|_| side == 0).and_then(|late| Some(late.expansion?.token)),
+            max_tokens: max_length + prefix.len(),
+            prefix,
             n_tokens: self.shape.n_tokens,
-            max_tokens: max_length + self.prefix.len(),
         })
     }
 }
@@ -289,6 +346,8 @@ pub struct TextTokenizer {
     /// Without truncation.
     whole: Tokenizer,
     prefix: Vec<u32>,
+    /// Fills texts up to `max_tokens`.
+    filler: Option<u32>,
     n_tokens: usize,
     max_tokens: usize,
 }
@@ -316,7 +375,22 @@ impl TextTokenizer {
         let mut ids = encoding.get_ids().to_vec();
         let at = ids.len().min(1);
         ids.splice(at..at, self.prefix.iter().copied());
+        if let Some(filler) = self.filler {
+            ids.resize(self.max_tokens, filler);
+        }
         self.check(ids)
+    }
+
+    /// The texts of special tokens that begin, separate, end or fill sequences.
+    #[must_use]
+    pub fn sequence_tokens(&self) -> Vec<String> {
+        let added = self.whole.get_added_tokens_decoder();
+        let tokens = added.values().filter(|token| token.special).map(|token| token.content.clone());
+        let stands_for_text = |token: &String| {
+            let name = token.to_ascii_lowercase();
+            name.contains("mask") || name.contains("unk")
+        };
+        tokens.filter(|token| !stands_for_text(token)).collect()
     }
 
     /// The tokens of two texts in one sequence, as GenCodeSearchNet has them: the first special token, at most

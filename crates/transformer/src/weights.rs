@@ -3,12 +3,16 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use candle_core::safetensors::BufferedSafetensors;
+use candle_core::safetensors::Load;
 use candle_core::{DType, Device, Tensor, pickle::PthTensors};
 use half::f16;
-use safetensors::Dtype;
+use safetensors::tensor::{Metadata, TensorInfo, TensorView};
+use safetensors::{Dtype, SafeTensorError};
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -22,11 +26,113 @@ pub(crate) struct Weights {
     path: PathBuf,
     source: Source,
     prefix: &'static str,
+    /// Whether layers are made ready for products one by one, so that few are in memory twice.
+    pub packs: bool,
 }
 
 enum Source {
-    Safetensors(Box<BufferedSafetensors>),
+    Safetensors(Safetensors),
     Pickle(PthTensors),
+}
+
+/// A safetensors file of which one tensor at a time is in memory.
+struct Safetensors {
+    file: Arc<Mutex<File>>,
+    /// Where its tensors begin.
+    start: u64,
+    tensors: Metadata,
+}
+
+/// Rows of 8 bits that are read from the file one by one.
+pub(crate) struct StoredRows {
+    file: Arc<Mutex<File>>,
+    /// Where the first one begins.
+    start: u64,
+    /// One for each row.
+    factors: Vec<f32>,
+}
+
+impl StoredRows {
+    #[cfg(test)]
+    pub(crate) fn new(file: File, start: u64, factors: Vec<f32>) -> Self {
+        Self { file: Arc::new(Mutex::new(file)), start, factors }
+    }
+
+    /// Sets `values` to a row; to NaN if it cannot be read.
+    pub(crate) fn read(&self, row: usize, values: &mut [f32]) {
+        let mut bytes = vec![0; values.len()];
+        let start = self.start + (row * values.len()) as u64;
+        let read = at(&self.file, start).and_then(|mut file| file.read_exact(&mut bytes));
+        // A byte of 0 stands for no number.
+        let factor = if read.is_ok() && !bytes.contains(&0) { self.factors[row] } else { f32::NAN };
+        for (value, byte) in values.iter_mut().zip(bytes) {
+            *value = f32::from((byte ^ ZERO).cast_signed()) * factor;
+        }
+    }
+}
+
+/// A file, at a position.
+fn at(file: &Mutex<File>, position: u64) -> io::Result<MutexGuard<'_, File>> {
+    let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+    file.seek(SeekFrom::Start(position))?;
+    Ok(file)
+}
+
+/// Bytes that are hashed at once: few enough for a core's cache.
+const CHUNK: usize = 1 << 18;
+
+/// Maximum length of the header of a safetensors file, as in other readers.
+const MAX_HEADER: u64 = 100_000_000;
+
+impl Safetensors {
+    /// Opens a file, and adds its bytes to `hash`.
+    fn open(path: &Path, hash: &mut Xxh3) -> Result<Self, EmbedError> {
+        let unreadable = |error: io::Error| EmbedError::model_file(path, "cannot be read", error);
+        let damaged = || EmbedError::model(path, NOT_SAFETENSORS);
+        let mut file = quarry_files::open_regular(path).map_err(unreadable)?;
+        let length = file.metadata().map_err(unreadable)?.len();
+        let mut header = Vec::new();
+        (&file).take(8).read_to_end(&mut header).map_err(unreadable)?;
+        let header_length = header.first_chunk().map(|length| u64::from_le_bytes(*length));
+        let header_length = header_length.filter(|n| *n <= MAX_HEADER).ok_or_else(damaged)?;
+        (&file).take(header_length).read_to_end(&mut header).map_err(unreadable)?;
+        check_header(path, &header)?;
+        let tensors: Metadata = serde_json::from_slice(&header[8..])
+            .map_err(|error| EmbedError::model_file(path, NOT_SAFETENSORS, error))?;
+        let start = header.len() as u64;
+        if start + tensors.data_len() as u64 != length {
+            return Err(damaged());
+        }
+        hash.update(&header);
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            match file.read(&mut chunk).map_err(unreadable)? {
+                0 => break,
+                n => hash.update(&chunk[..n]),
+            }
+        }
+        Ok(Self { file: Arc::new(Mutex::new(file)), start, tensors })
+    }
+
+    /// The bytes of a tensor.
+    fn read(&self, tensor: &TensorInfo) -> io::Result<Vec<u8>> {
+        let (start, end) = tensor.data_offsets;
+        let mut file = at(&self.file, self.start + start as u64)?;
+        let mut bytes = Vec::with_capacity(end - start);
+        (&mut *file).take((end - start) as u64).read_to_end(&mut bytes)?;
+        if bytes.len() < end - start {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(bytes)
+    }
+
+    /// A tensor as candle has it.
+    fn load(&self, name: &str) -> candle_core::Result<Tensor> {
+        let missing = || SafeTensorError::TensorNotFound(name.to_owned());
+        let tensor = self.tensors.info(name).ok_or_else(missing)?;
+        let bytes = self.read(tensor)?;
+        TensorView::new(tensor.dtype, tensor.shape.clone(), &bytes)?.load(&Device::Cpu)
+    }
 }
 
 /// The problem of a pickle file that cannot be read.
@@ -36,7 +142,7 @@ pub(crate) const DAMAGED: &str =
 /// The problem of a safetensors file that cannot be read.
 pub(crate) const NOT_SAFETENSORS: &str = "is not a complete safetensors file; copy it again";
 
-/// What follows the name of a matrix in 8 bits in that of the factors of its rows ([`crate::convert`]).
+/// Suffix that makes the name of an 8-bit matrix that of the factors of its rows ([`crate::convert`]).
 pub(crate) const SCALE: &str = ".scale";
 
 /// The byte of 0 in a matrix of 8 bits.
@@ -59,12 +165,7 @@ impl Weights {
     pub(crate) fn open(directory: &Path, hash: &mut Xxh3) -> Result<Weights, EmbedError> {
         let path = directory.join("model.safetensors");
         let (path, source) = if path.is_file() {
-            let bytes = quarry_embed::read_file(&path)
-                .map_err(|error| EmbedError::model_file(&path, "cannot be read", error))?;
-            hash.update(&bytes);
-            check_header(&path, &bytes)?;
-            let damaged = |error| EmbedError::model_file(&path, NOT_SAFETENSORS, error);
-            let source = Source::Safetensors(Box::new(BufferedSafetensors::new(bytes).map_err(damaged)?));
+            let source = Source::Safetensors(Safetensors::open(&path, hash)?);
             (path, source)
         } else {
             let path = directory.join("pytorch_model.bin");
@@ -80,7 +181,7 @@ impl Weights {
             let source = Source::Pickle(guarded(&path, DAMAGED, || PthTensors::new(&path, None))?);
             (path, source)
         };
-        Ok(Weights { path, source, prefix: "" })
+        Ok(Weights { path, source, prefix: "", packs: false })
     }
 
     /// The file.
@@ -95,7 +196,7 @@ impl Weights {
         self.prefix = found.copied().unwrap_or_default();
     }
 
-    /// Whether the file has a tensor of this name.
+    /// Returns whether the file has a tensor of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.shape(&format!("{}{name}", self.prefix)).is_some()
     }
@@ -106,7 +207,7 @@ impl Weights {
     /// When the file lacks the tensor, or the tensor has another shape or values that are not finite.
     pub(crate) fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EmbedError> {
         let name = self.find(name, shape)?;
-        match self.bytes(&name) {
+        match self.bytes(&name)? {
             Some(bytes) if self.is_int4(&name) => Ok(self.int4(&name, shape, bytes)?.dequantized()),
             Some(bytes) => Ok(self.int8(&name, shape, bytes)?.dequantized()),
             None => self.floats(&name, self.load(&name)?),
@@ -119,7 +220,7 @@ impl Weights {
     /// Like [`get`](Self::get).
     pub(crate) fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<Stored, EmbedError> {
         let name = self.find(name, &shape)?;
-        Ok(match self.bytes(&name) {
+        Ok(match self.bytes(&name)? {
             Some(bytes) if self.is_int4(&name) => {
                 Stored::Int8(self.int4(&name, &shape, bytes)?.to_int8(shape[1]))
             }
@@ -134,12 +235,16 @@ impl Weights {
     /// Like [`get`](Self::get).
     pub(crate) fn table(&self, name: &str, shape: [usize; 2]) -> Result<Table, EmbedError> {
         let name = self.find(name, &shape)?;
-        Ok(match self.bytes(&name) {
-            Some(bytes) if self.is_int4(&name) => {
-                let Int4Matrix { bytes, factors } = self.int4(&name, &shape, bytes)?;
-                Table::Int4(Int4Matrix { bytes: Cow::Owned(bytes.into_owned()), factors })
-            }
-            Some(bytes) => Table::Int8(self.int8(&name, &shape, bytes)?),
+        if let Source::Safetensors(Safetensors { file, start, tensors }) = &self.source
+            && let Some(tensor) = tensors.info(&name).filter(|tensor| tensor.dtype == Dtype::U8)
+            && !self.is_int4(&name)
+        {
+            let start = start + tensor.data_offsets.0 as u64;
+            let factors = self.factors(&name, &shape)?;
+            return Ok(Table::Stored(StoredRows { file: Arc::clone(file), start, factors }));
+        }
+        Ok(match self.bytes(&name)? {
+            Some(bytes) => Table::Int4(self.int4(&name, &shape, bytes)?),
             None => Table::Float(self.floats(&name, self.load(&name)?)?),
         })
     }
@@ -184,9 +289,11 @@ impl Weights {
     }
 
     /// The bytes of a tensor that consists of bytes, as matrices in 8 or 4 bits do.
-    fn bytes(&self, name: &str) -> Option<&[u8]> {
-        let Source::Safetensors(source) = &self.source else { return None };
-        source.get(name).ok().filter(|tensor| tensor.dtype() == Dtype::U8).map(|tensor| tensor.data())
+    fn bytes(&self, name: &str) -> Result<Option<Vec<u8>>, EmbedError> {
+        let Source::Safetensors(source) = &self.source else { return Ok(None) };
+        let tensor = source.tensors.info(name).filter(|tensor| tensor.dtype == Dtype::U8);
+        let read = tensor.map(|tensor| source.read(tensor)).transpose();
+        read.map_err(|error| EmbedError::model_file(&self.path, "cannot be read", error))
     }
 
     fn load(&self, name: &str) -> Result<Tensor, EmbedError> {
@@ -194,7 +301,7 @@ impl Weights {
             Source::Safetensors(source) => {
                 let problem =
                     format!("contains {name} in a form that cannot be read; save it as 32-bit floats");
-                guarded(&self.path, &problem, || source.load(name, &Device::Cpu))
+                guarded(&self.path, &problem, || source.load(name))
             }
             Source::Pickle(source) => guarded(&self.path, DAMAGED, || {
                 source.get(name)?.ok_or_else(|| candle_core::Error::CannotFindTensor { path: name.into() })
@@ -214,7 +321,21 @@ impl Weights {
     }
 
     /// A matrix of 8 bits, with the factors of its rows.
-    fn int8(&self, name: &str, shape: &[usize], bytes: &[u8]) -> Result<Int8Matrix, EmbedError> {
+    fn int8(&self, name: &str, shape: &[usize], bytes: Vec<u8>) -> Result<Int8Matrix, EmbedError> {
+        let factors = self.factors(name, shape)?;
+        if bytes.contains(&0) {
+            let problem = format!(
+                "contains the byte 0 in {name}, expected 1 to 255 for whole numbers from -127; quantize the model again"
+            );
+            return Err(EmbedError::model(&self.path, problem));
+        }
+        // 128 less, which leaves the bits but the first.
+        let values = bytes.into_iter().map(|byte| (byte ^ ZERO).cast_signed()).collect();
+        Ok(Int8Matrix { values, factors })
+    }
+
+    /// The factors of the rows of a matrix of 8 bits.
+    fn factors(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EmbedError> {
         let of_scales = format!("{name}{SCALE}");
         let found = self.shape(&of_scales);
         let &[n_rows, _] = shape else {
@@ -229,25 +350,16 @@ impl Weights {
             );
             return Err(EmbedError::model(&self.path, problem));
         }
-        if bytes.contains(&0) {
-            let problem = format!(
-                "contains the byte 0 in {name}, expected 1 to 255 for whole numbers from -127; quantize the model again"
-            );
-            return Err(EmbedError::model(&self.path, problem));
-        }
-        let factors = self.floats(&of_scales, self.load(&of_scales)?)?;
-        // 128 less, which leaves the bits but the first.
-        let values = bytes.iter().map(|byte| (byte ^ ZERO).cast_signed()).collect();
-        Ok(Int8Matrix { values, factors })
+        self.floats(&of_scales, self.load(&of_scales)?)
     }
 
-    /// Whether a matrix has factors for the groups of its rows, which those of 4 bits have.
+    /// Returns whether a matrix has factors for the groups of its rows, which those of 4 bits have.
     fn is_int4(&self, name: &str) -> bool {
         self.shape(&format!("{name}{SCALE}")).is_some_and(|shape| shape.len() == 2)
     }
 
     /// A matrix of 4 bits, with the factors of its groups.
-    fn int4<'a>(&self, name: &str, shape: &[usize], bytes: &'a [u8]) -> Result<Int4Matrix<'a>, EmbedError> {
+    fn int4(&self, name: &str, shape: &[usize], bytes: Vec<u8>) -> Result<Int4Matrix<'static>, EmbedError> {
         let of_scales = format!("{name}{SCALE}");
         let found = self.shape(&of_scales);
         let expected = match *shape {
@@ -269,13 +381,13 @@ impl Weights {
             );
             return Err(EmbedError::model(&self.path, problem));
         }
-        Ok(Int4Matrix { bytes: Cow::Borrowed(bytes), factors })
+        Ok(Int4Matrix { bytes: Cow::Owned(bytes), factors })
     }
 
     /// Shape of a tensor, if the file has it.
     fn shape(&self, name: &str) -> Option<Vec<usize>> {
         match &self.source {
-            Source::Safetensors(source) => Some(source.get(name).ok()?.shape().to_vec()),
+            Source::Safetensors(source) => Some(source.tensors.info(name)?.shape.clone()),
             Source::Pickle(source) => Some(source.tensor_infos().get(name)?.layout.dims().to_vec()),
         }
     }

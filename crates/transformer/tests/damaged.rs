@@ -44,6 +44,18 @@ fn a_deeply_nested_pickle_is_an_error_in_every_reader() {
 }
 
 #[test]
+fn a_checkpoint_without_tensors_is_not_converted() {
+    // An empty dictionary, a list and a number.
+    for pickle in [&b"\x80\x02}."[..], b"\x80\x02].", b"\x80\x02K\x01."] {
+        let out = tempfile::tempdir().unwrap();
+        let copy =
+            Copy::of("tiny-bert").remove("model.safetensors").write("pytorch_model.bin", checkpoint(pickle));
+        let error = rewrite(copy.root(), &out.path().join("out"), Precision::Same).unwrap_err().to_string();
+        assert!(error.contains("pytorch_model.bin"), "{error}");
+    }
+}
+
+#[test]
 fn a_tensor_that_is_there_twice_is_an_error() {
     let out = tempfile::tempdir().unwrap();
     let tensor = r#""a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}"#;

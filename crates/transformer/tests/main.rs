@@ -6,6 +6,7 @@ mod copy;
 mod damaged;
 mod encoders;
 mod jina_v3;
+mod late_interaction;
 mod modern_encoders;
 mod token_vectors;
 mod transformer;

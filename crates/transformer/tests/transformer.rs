@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const BERT: &str = "tiny-bert";
 const ROBERTA: &str = "tiny-roberta";
 
-/// What sentence-transformers gave for `case` and the texts that it was given.
+/// The texts of `case`, and their vectors by sentence-transformers.
 fn expected(case: &str) -> (Vec<String>, BTreeMap<String, Vec<Vec<f32>>>) {
     let json = fs::read(fixtures().join("expected.json")).unwrap();
     let mut json: BTreeMap<String, Value> = serde_json::from_slice(&json).unwrap();

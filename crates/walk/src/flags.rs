@@ -4,8 +4,7 @@ use bitflags::bitflags;
 use quarry_source::Language;
 
 bitflags! {
-    /// What a file is besides code. Search ranks such files lower, and leaves some out
-    /// ([`FileFlags::LEFT_OUT`]).
+    /// Properties of a file. Search ranks such files lower, and leaves some out ([`FileFlags::LEFT_OUT`]).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct FileFlags: u32 {
         /// Tests other code.
@@ -42,6 +41,7 @@ const DIRECTORIES: &[(FileFlags, &[&str])] = &[
         &[
             "test",
             "tests",
+            "t",
             "testing",
             "__tests__",
             "spec",
@@ -164,7 +164,6 @@ const MAX_MEAN_LINE_BYTES: usize = 110;
 /// Below this length one long line proves nothing.
 const MIN_MINIFIED_BYTES: usize = 1000;
 
-/// The flags of a file by its path.
 #[must_use]
 pub fn path_flags(path: &str) -> FileFlags {
     let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));

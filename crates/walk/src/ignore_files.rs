@@ -181,8 +181,8 @@ fn global(base: &Path) -> Gitignore {
     GitignoreBuilder::new(relative_to).build_global().0
 }
 
-/// Whether a directory looks like an index of Quarry, which may have any name (`--index`): it has a lock, an ignore
-/// file for all its contents, and a manifest.
+/// Returns whether a directory looks like an index of Quarry, which may have any name (`--index`): it has a lock, an
+/// ignore file for all its contents, and a manifest.
 pub(crate) fn is_index(directory: &Path) -> bool {
     let length = |name: &str| {
         let found = fs::symlink_metadata(directory.join(name)).ok()?;

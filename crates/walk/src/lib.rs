@@ -5,6 +5,7 @@
 
 mod flags;
 mod ignore_files;
+mod language_map;
 mod member;
 mod repository;
 mod traversal;
@@ -27,6 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::flags::text_flags;
 pub use crate::flags::{FileFlags, path_flags};
 use crate::ignore_files::{IgnoreRules, is_index};
+pub use crate::language_map::LanguageMap;
 pub use crate::member::{max_bytes_of_member, read_member};
 pub use crate::repository::Checkout;
 use crate::traversal::{Entry, traverse};
@@ -51,7 +53,7 @@ const SCRIPT_LINE_BYTES: u64 = 256;
 /// Directories of version control and of Quarry, which are never listed.
 const NEVER_LISTED: [&str; 6] = [".git", ".hg", ".svn", ".jj", ".bzr", ".quarry"];
 
-/// Which files to list.
+/// Options of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WalkOptions {
@@ -62,11 +64,14 @@ pub struct WalkOptions {
     pub hidden: bool,
     /// Whether ignored files are listed; not by default.
     pub ignored: bool,
+    /// Languages that settings give to files.
+    #[serde(skip_serializing_if = "LanguageMap::is_empty")]
+    pub languages: LanguageMap,
 }
 
 impl Default for WalkOptions {
     fn default() -> Self {
-        Self { max_bytes: 1_000_000, hidden: false, ignored: false }
+        Self { max_bytes: 1_000_000, hidden: false, ignored: false, languages: LanguageMap::default() }
     }
 }
 
@@ -77,7 +82,7 @@ impl WalkOptions {
         self.max_bytes.max(minimum).min(MAX_FILE_BYTES)
     }
 
-    /// Whether a file of this length (of a notebook, the length of its text) and with these flags is listed.
+    /// Returns whether a file of this length (of a notebook, the length of its text) and with these flags is listed.
     #[must_use]
     pub fn lists(&self, bytes: u64, flags: FileFlags) -> bool {
         bytes <= self.max_bytes && self.left_out().intersection(flags).is_empty()
@@ -89,17 +94,18 @@ impl WalkOptions {
         Self { hidden: true, ignored: true, ..self }
     }
 
-    /// The options that list all files of both.
+    /// The options that list all files of both; where both give languages, those of the other.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         Self {
             max_bytes: self.max_bytes.max(other.max_bytes),
             hidden: self.hidden || other.hidden,
             ignored: self.ignored || other.ignored,
+            languages: if other.languages.is_empty() { self.languages } else { other.languages },
         }
     }
 
-    /// Whether these options list all files that `choice` asks for.
+    /// Returns whether these options list all files that `choice` asks for.
     #[must_use]
     pub fn covers(&self, choice: WalkChoice) -> bool {
         self.union(&choice.over(self)) == *self
@@ -144,6 +150,7 @@ impl WalkChoice {
             max_bytes: self.max_bytes.unwrap_or(defaults.max_bytes),
             hidden: self.hidden.unwrap_or(defaults.hidden),
             ignored: self.ignored.unwrap_or(defaults.ignored),
+            languages: defaults.languages,
         }
     }
 }
@@ -156,6 +163,21 @@ pub struct Listing {
     /// Files that were seen and skipped, ascending by path. Ignored and hidden files are
     /// not seen at all.
     pub skipped: Vec<Skipped>,
+    /// Those of the skipped files that may be text: in an unknown language or over the size limit, ascending by path.
+    pub others: Vec<OtherFile>,
+}
+
+/// A file that is not indexed, but may be text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherFile {
+    /// Path relative to the root, `/` between its parts.
+    pub path: String,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Flags by its path, and those of [`FileFlags::LEFT_OUT`] that it has.
+    pub flags: FileFlags,
+    /// Its language, if that is known and the file too large.
+    pub language: Option<Language>,
 }
 
 /// A file in a known language.
@@ -255,7 +277,7 @@ pub fn count_by_reason(skipped: &[Skipped]) -> BTreeMap<String, usize> {
     counts
 }
 
-/// How many files were skipped, for each reason of [`count_by_reason`]: `3 in an unknown language`, `2 symbolic links`.
+/// Number of skipped files for each reason of [`count_by_reason`]: `3 in an unknown language`, `2 symbolic links`.
 pub fn skipped_in_words(counts: &BTreeMap<String, usize>) -> impl Iterator<Item = String> {
     let link = SkipReason::SymbolicLink.to_string();
     counts.iter().map(move |(reason, &n)| match *reason == link {
@@ -296,8 +318,11 @@ pub fn list(root: &Path, options: &WalkOptions) -> Result<Listing, WalkError> {
     traverse(root, base, &|path, kind, entry| rules.let_in(path, kind, entry), &|entries| {
         let of_entry = |entry: Entry| match entry {
             Entry::Directory(_) => None,
-            Entry::File(path, metadata) => Some(classify(&directory, path, metadata, options)),
-            Entry::Unreadable(path, error) => Some(Err(unreadable(&path, &error))),
+            Entry::File(path, metadata) => {
+                let bytes = metadata.as_ref().map_or(0, Metadata::len);
+                Some(classify(&directory, path, metadata, options).map_err(|skipped| (skipped, bytes)))
+            }
+            Entry::Unreadable(path, error) => Some(Err((unreadable(&path, &error), 0))),
         };
         let classified: Vec<_> = entries.into_iter().filter_map(of_entry).collect();
         found.lock().unwrap_or_else(PoisonError::into_inner).extend(classified);
@@ -310,11 +335,21 @@ pub fn list(root: &Path, options: &WalkOptions) -> Result<Listing, WalkError> {
                 let flags = flags_below(&let_through, Path::new(&file.path));
                 listing.files.push(ListedFile { flags, ..file });
             }
-            Err(skipped) => listing.skipped.push(skipped),
+            Err((skipped, bytes)) => {
+                if matches!(skipped.reason, SkipReason::UnknownLanguage | SkipReason::TooLarge) {
+                    let path = portable(&skipped.path);
+                    let flags = flags_below(&let_through, Path::new(&path)) | path_flags(&path);
+                    let language = options.languages.of(Path::new(&path));
+                    let language = language.or_else(|| quarry_source::language_for(Path::new(&path), b""));
+                    listing.others.push(OtherFile { path, bytes, flags, language });
+                }
+                listing.skipped.push(skipped);
+            }
         }
     }
     listing.files.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     listing.skipped.sort_by(|a, b| a.path.cmp(&b.path));
+    listing.others.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     // Two threads may have read the same ignore file.
     listing.skipped.dedup();
     Ok(listing)
@@ -398,7 +433,6 @@ pub fn base_directory(root: &Path) -> Result<&Path, WalkError> {
 /// The content of a listed file, and its flags.
 #[derive(Debug)]
 pub struct Content {
-    /// The text.
     pub text: SourceText,
     /// Flags by its path and its first bytes.
     pub flags: FileFlags,
@@ -485,7 +519,7 @@ impl Rules {
         Self { ignore_files: IgnoreRules::new(base), left_out, let_through: Mutex::default() }
     }
 
-    /// Whether to visit an entry, whose path is relative to the base.
+    /// Returns whether to visit an entry, whose path is relative to the base.
     fn let_in(&self, path: &Path, kind: FileType, entry: &DirEntry) -> bool {
         if NEVER_LISTED.iter().any(|name| path.file_name() == Some(OsStr::new(name))) {
             return false;
@@ -544,7 +578,7 @@ fn classify(
     if !metadata.is_file() {
         return Err(skip(SkipReason::NotAFile));
     }
-    let by_name = quarry_source::language_for(&path, b"");
+    let by_name = options.languages.of(&path).or_else(|| quarry_source::language_for(&path, b""));
     let language =
         by_name.or_else(|| may_be_script(&path, &metadata).then(|| script_language(directory, &path))?);
     let Some(language) = language else { return Err(skip(SkipReason::UnknownLanguage)) };
@@ -552,16 +586,15 @@ fn classify(
         return Err(skip(SkipReason::TooLarge));
     }
     let Some(utf8) = path.to_str() else { return Err(skip(SkipReason::NotUtf8)) };
-    Ok(ListedFile {
-        path: if cfg!(windows) { utf8.replace('\\', "/") } else { utf8.to_owned() },
-        stamp: Stamp::of(&metadata),
-        language,
-        flags: FileFlags::empty(),
-    })
+    Ok(ListedFile { path: portable(utf8), stamp: Stamp::of(&metadata), language, flags: FileFlags::empty() })
 }
 
-/// Whether a file without a known extension may begin with a `#!` line: it has no extension, or is
-/// executable.
+/// A path with `/` between its parts.
+fn portable(path: &str) -> String {
+    if cfg!(windows) { path.replace('\\', "/") } else { path.to_owned() }
+}
+
+/// Returns whether a file without a known extension may begin with a `#!` line: it has no extension, or is executable.
 fn may_be_script(path: &Path, metadata: &Metadata) -> bool {
     path.extension().is_none() || is_executable(metadata)
 }

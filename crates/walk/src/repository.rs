@@ -1,4 +1,4 @@
-//! Which repository a tree is a checkout of, as far as git's small files tell.
+//! Origin of a checkout, as far as git's small files show it.
 //!
 //! They come with the tree, from whoever made it, and may say anything: what is read here is good for a guess that is
 //! verified by other means, and names no path to write to.
@@ -15,9 +15,9 @@ pub struct Checkout {
     pub top: PathBuf,
     /// Git's own directory, which all working trees of a repository share.
     common: PathBuf,
-    /// Where it was cloned from: git's own directory of another repository.
+    /// Local repositories that it was cloned from, by their git directories.
     origins: Vec<PathBuf>,
-    /// Where it was cloned from: addresses, without what differs by the way they are reached.
+    /// Addresses that it was cloned from, without differences by the protocol.
     addresses: Vec<String>,
 }
 
@@ -40,8 +40,8 @@ impl Checkout {
         Some(checkout)
     }
 
-    /// Whether both are working trees of one repository, or of two of which one is a clone of the other, or that are
-    /// clones of the same.
+    /// Returns whether both are working trees of one repository, or of two of which one is a clone of the other, or
+    /// that are clones of the same.
     #[must_use]
     pub fn is_related_to(&self, other: &Self) -> bool {
         let repositories =
@@ -114,7 +114,7 @@ mod tests {
 
     use super::*;
 
-    /// What `git init`, `git worktree add` and `git clone` leave, as far as it is read here.
+    /// Files that `git init`, `git worktree add` and `git clone` leave, as far as they are read here.
     fn write(root: &Path, files: &[(&str, &str)]) {
         for (path, content) in files {
             let path = root.join(path);

@@ -14,7 +14,7 @@ const CHUNK: usize = 64;
 /// Maximum number of threads: more hardly help, since they wait for the same file system.
 const MAX_THREADS: usize = 12;
 
-/// What is below a root; paths are relative to the base.
+/// Entry below a root; paths are relative to the base.
 pub(crate) enum Entry {
     Directory(PathBuf),
     /// Anything else, with its own metadata, not that of a link's target.
@@ -57,7 +57,7 @@ enum Task {
 #[derive(Default)]
 struct Queue {
     tasks: Vec<Task>,
-    /// Number of tasks that threads are at, which may bring more.
+    /// Tasks in progress, which may add more.
     n_current: usize,
 }
 

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
-/// The steps, and what they share.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Steps {
@@ -57,7 +56,6 @@ impl Step {
     }
 }
 
-/// What the command line selects.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
     pub list: bool,
@@ -70,9 +68,6 @@ pub(crate) struct Options {
 
 impl Options {
     /// Reads `[--list] [--fast] [--install] [--skip-missing] [--since REV] [STEP…]`.
-    ///
-    /// # Errors
-    /// When an option is unknown, or `--since` has no value.
     pub(crate) fn parse(arguments: &[String]) -> anyhow::Result<Self> {
         let mut options = Self::default();
         let mut arguments = arguments.iter();
@@ -93,7 +88,6 @@ impl Options {
     }
 }
 
-/// How a step ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Passed,
@@ -101,7 +95,6 @@ enum Outcome {
     Skipped,
 }
 
-/// A step that was run.
 struct Ended<'a> {
     name: &'a str,
     outcome: Outcome,
@@ -109,8 +102,6 @@ struct Ended<'a> {
 }
 
 impl Steps {
-    /// # Errors
-    /// When the text is not a list of steps, two of which may not have one name, each with either `run` or `check`.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let steps: Self = toml::from_str(text)?;
         for (position, step) in steps.steps.iter().enumerate() {
@@ -127,7 +118,6 @@ impl Steps {
         Ok(steps)
     }
 
-    /// One line for each step.
     pub(crate) fn list(&self) -> String {
         let width = self.steps.iter().map(|step| step.name.len()).max().unwrap_or(0);
         let line = |step: &Step| {
@@ -156,9 +146,6 @@ impl Steps {
     /// Runs the selected steps in `root`, and prints how long each took. Steps go on after one that failed, so that one
     /// run shows all failures, unless nothing after it can pass. Steps marked `together` that follow each other run at the
     /// same time, one on each core; their output is printed when they end. Returns whether none failed.
-    ///
-    /// # Errors
-    /// When a name is not that of a step, or bash cannot be started.
     #[expect(clippy::print_stdout, reason = "a command speaks to the person who runs it")]
     pub(crate) fn run(&self, root: &Path, options: &Options) -> anyhow::Result<bool> {
         let start = Instant::now();
@@ -264,7 +251,7 @@ impl Steps {
         Ok(if status.success() { Outcome::Passed } else { Outcome::Failed })
     }
 
-    /// Whether `program` is there after installing its package with apt-get.
+    /// Returns whether `program` is there after installing its package with apt-get.
     fn install(&self, root: &Path, program: &str) -> anyhow::Result<bool> {
         // apt-get fails while another one runs.
         static INSTALLING: Mutex<()> = Mutex::new(());

@@ -13,11 +13,8 @@ use anyhow::Context;
 use crate::tidy::{Rules, Violation};
 use crate::tree::Tree;
 
-/// What `cargo xtask tidy` holds the repository to.
 const RULES: &str = include_str!("../tidy.toml");
-/// What `cargo xtask ci` runs.
 const STEPS: &str = include_str!("../ci.toml");
-/// What `cargo xtask package` writes.
 const PACKAGES: &str = include_str!("../package.toml");
 
 const USAGE: &str = "\

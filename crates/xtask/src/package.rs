@@ -24,7 +24,6 @@ pub(crate) struct Packages {
     files: Vec<Output>,
 }
 
-/// A system of a release.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Platform {
@@ -42,6 +41,7 @@ struct Output {
     os: Option<String>,
     #[serde(default)]
     each_platform: bool,
+    without: Option<String>,
 }
 
 /// The parts of `pyproject.toml` that every package has.
@@ -70,7 +70,6 @@ struct Archive {
     sha256: String,
 }
 
-/// What the command line selects.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     archives: PathBuf,
@@ -80,9 +79,6 @@ pub(crate) struct Options {
 
 impl Options {
     /// Reads `--archives DIR --repository URL [--skip-missing]`.
-    ///
-    /// # Errors
-    /// When an option is unknown or missing, or the address could end a string in one of the files.
     pub(crate) fn parse(arguments: &[String]) -> anyhow::Result<Self> {
         let (mut archives, mut repository, mut skip_missing) = (None, None, false);
         let mut arguments = arguments.iter();
@@ -113,16 +109,11 @@ fn owner(repository: &str) -> Option<&str> {
 }
 
 impl Packages {
-    /// # Errors
-    /// When the text is not a list of platforms and files.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         Ok(toml::from_str(text)?)
     }
 
     /// Replaces `target/package` in `root`; returns its path.
-    ///
-    /// # Errors
-    /// When an archive is missing, a template is malformed, or a file cannot be read or written.
     pub(crate) fn write(&self, root: &Path, options: &Options) -> anyhow::Result<PathBuf> {
         let manifest = fs::read_to_string(root.join("pyproject.toml")).context("pyproject.toml")?;
         let Manifest { project } = toml::from_str(&manifest).context("pyproject.toml")?;
@@ -154,6 +145,10 @@ impl Packages {
                     let of_platform = context! { platform => Value::from(Serde(archive)), ..release.clone() };
                     let path = out.join(render(&file.path, &of_platform)?);
                     unpack(&options.archives.join(&archive.archive), parent(&path))?;
+                    if let Some(unwanted) = &file.without {
+                        let unwanted = parent(&path).join(unwanted);
+                        fs::remove_dir_all(&unwanted).with_context(|| unwanted.display().to_string())?;
+                    }
                     write(&source, &path, &of_platform)?;
                 }
             } else {
@@ -187,7 +182,6 @@ fn parent(path: &Path) -> &Path {
     path.parent().unwrap_or(path)
 }
 
-/// Unpacks the only directory of an archive as `directory`.
 fn unpack(archive: &Path, directory: &Path) -> anyhow::Result<()> {
     let scratch = parent(directory).join(".unpacked");
     fs::create_dir_all(&scratch)?;
@@ -260,6 +254,41 @@ mod tests {
         let of_abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert!(archives.iter().all(|archive| archive.sha256 == of_abc));
         assert!(written(&[], &["--skip-missing"]).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn npm_packages_have_the_program_without_its_models() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |path: &str| directory.path().join(path);
+        let pack = |program: &str| {
+            fs::write(at(program), "").unwrap();
+            let mut command = Command::new(crate::root().join("packaging/pack.sh"));
+            command.arg(at(program)).args(["x86_64-unknown-linux-gnu"]).arg(at("archives")).output().unwrap()
+        };
+        let refused = pack("quarry-1.0");
+        assert!(!refused.status.success());
+        let message = String::from_utf8(refused.stderr).unwrap();
+        assert!(message.contains("expected a program named quarry"), "{message}");
+        let packed = pack("quarry");
+        assert!(packed.status.success(), "{}", String::from_utf8_lossy(&packed.stderr));
+        let archive = at("archives/quarry-x86_64-unknown-linux-gnu.tar.gz");
+        unpack(&archive, &at("whole")).unwrap();
+        assert!(at("whole/models/best").is_dir() && at("whole/quarry").is_file());
+
+        let root = at("root");
+        fs::create_dir_all(root.join("target")).unwrap();
+        for name in ["pyproject.toml", "packaging", "LICENSE-APACHE", "LICENSE-MIT"] {
+            std::os::unix::fs::symlink(crate::root().join(name), root.join(name)).unwrap();
+        }
+        let archives = at("archives").display().to_string();
+        let arguments =
+            ["--archives", &archives, "--repository", "https://example.org/a/b", "--skip-missing"];
+        let packages = Packages::parse(crate::PACKAGES).unwrap();
+        let out = packages.write(&root, &options(&arguments).unwrap()).unwrap();
+        let package = out.join("npm/quarry-code-search-linux-x64");
+        assert!(package.join("quarry").is_file() && package.join("package.json").is_file());
+        assert!(!package.join("models").exists());
     }
 
     #[test]

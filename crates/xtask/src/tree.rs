@@ -13,9 +13,6 @@ pub(crate) struct Tree(BTreeMap<String, Vec<u8>>);
 
 impl Tree {
     /// Reads the files that git tracks, or if there is no git (a release archive) all that are not ignored.
-    ///
-    /// # Errors
-    /// When a file cannot be read.
     pub(crate) fn read(root: &Path) -> anyhow::Result<Self> {
         let paths = tracked(root).map_or_else(|| walked(root), Ok)?;
         let mut files = BTreeMap::new();
@@ -45,7 +42,7 @@ impl Tree {
         as_text(self.0.get(path)?)
     }
 
-    /// Whether there is a file or a directory with this path; a directory may end in `/`.
+    /// Returns whether there is a file or a directory with this path; a directory may end in `/`.
     pub(crate) fn has(&self, path: &str) -> bool {
         let directory = format!("{}/", path.trim_end_matches('/'));
         self.0.contains_key(path) || self.0.keys().any(|file| file.starts_with(&directory))

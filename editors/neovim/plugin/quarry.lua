@@ -9,8 +9,16 @@ local function command(name, run, options)
 end
 
 command("QuarrySearch", function(asked)
-  require("quarry").search(asked.args)
-end, { nargs = "*", desc = "Find code by a description or a symbol" })
+  require("quarry").search(require("quarry").parse(asked.args))
+end, {
+  nargs = "*",
+  desc = "Find code by a description or a symbol",
+  complete = function(typed)
+    return vim.tbl_filter(function(name)
+      return vim.startswith(name, typed)
+    end, require("quarry").filter_names())
+  end,
+})
 
 command("QuarrySimilar", function()
   require("quarry").similar()

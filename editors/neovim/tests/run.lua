@@ -88,6 +88,44 @@ function tests.calls_and_similar_code_are_found_at_the_cursor()
   assert(#quickfix("QuarrySimilar", "Similar to connect") > 0)
 end
 
+function tests.in_a_quickfix_window_its_entry_counts()
+  vim.cmd("silent! %bwipeout")
+  -- The quickfix list is the one that a command fills: in a test, that of the window is a location list.
+  vim.fn.setloclist(0, { { filename = net, lnum = 6, text = "dial" } })
+  vim.cmd("lopen")
+  equal(quickfix("QuarryCallers", "Callers of net.py:6"), { "net.py:3 return dial(host)" })
+  vim.cmd("edit " .. net)
+  vim.fn.setloclist(0, { { filename = net, lnum = 6, text = "dial" } })
+  vim.cmd("lopen")
+  assert(#quickfix("QuarrySimilar", "Similar to dial") > 0)
+  vim.cmd("silent! lclose")
+  vim.fn.setqflist({ { text = "no file" } })
+  vim.cmd("copen")
+  notices = {}
+  vim.cmd("QuarrySimilar")
+  assert(notices[1]:find("not a position in a file", 1, true), vim.inspect(notices))
+  vim.cmd("cclose")
+end
+
+function tests.a_search_has_filters()
+  equal({ quarry.parse("lang=rust glob=src/** glob=!x limit=3 retry a=b") }, {
+    "retry a=b",
+    { language = { "rust" }, glob = { "src/**", "!x" }, limit = 3 },
+  })
+  equal({ quarry.parse("x=y z") }, { "x=y z", {} })
+  for _, item in ipairs(quickfix("QuarrySearch glob=main.py connect", "connect")) do
+    assert(vim.startswith(item, "main.py:"), item)
+  end
+  equal(vim.fn.getcompletion("QuarrySearch gl", "cmdline"), { "glob=" })
+end
+
+function tests.health_names_the_program()
+  vim.cmd("checkhealth quarry")
+  local report = table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), "\n")
+  assert(report:find("quarry 0.", 1, true), report)
+  vim.cmd("bwipeout!")
+end
+
 function tests.a_buffer_is_ranked_as_it_stands()
   vim.cmd("edit " .. net)
   vim.api.nvim_buf_set_lines(0, 0, 0, false, { "def bake_bread(oven):", "    return oven.bake()", "", "" })

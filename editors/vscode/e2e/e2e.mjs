@@ -207,6 +207,19 @@ async function checkSearch(page, view, scheme) {
   await text(view, "#title", "Callers of pause");
   await text(view, ".item .name", "retry_with_backoff");
   await picture(page, `callers-${scheme}`);
+  await view.getByRole("button", { name: "Back to search" }).click();
+  await pause.waitFor();
+  // A click right after a letter is not replaced by the search for that letter.
+  await view.locator("#q").fill("pause for a few seconds");
+  await pause.hover();
+  await pause.getByRole("button", { name: "Callees" }).click();
+  await text(view, "#title", "Called by pause");
+  await page.waitForTimeout(500);
+  await text(view, "#title", "Called by pause");
+  await view.getByRole("button", { name: "Back to search" }).click();
+  await pause.hover();
+  await pause.getByRole("button", { name: "Callers" }).click();
+  await text(view, "#title", "Callers of pause");
   await view.locator(".open").first().press("Enter");
   await page.locator(".monaco-editor.focused").first().waitFor();
   await page.keyboard.press("Control+Home");
@@ -238,7 +251,8 @@ async function checkSearch(page, view, scheme) {
 
 async function checkChoice(page, view, scheme) {
   await view.locator("#q").fill("retry");
-  await text(view, "#summary", "The program quarry was not found");
+  await text(view, "#summary", "which was not found");
+  await view.getByRole("button", { name: "How to install it" }).waitFor();
   await view.getByRole("button", { name: "Choose the program" }).click();
   await page.getByText("Another file").first().waitFor();
   await picture(page, `choose-${scheme}`);

@@ -40,6 +40,10 @@ export interface Result extends Place {
 export interface Answer {
   results: Result[];
   confident: boolean | null;
+  /** What ranked the results of a query: `best` if a transformer did, else `fast`. */
+  quality?: string;
+  /** Files that have changed since the index was built, while it is being updated. */
+  behind?: { total: number };
   took_ms: number;
   similar_to?: { path: string; name: string; start_line: number };
 }
@@ -57,6 +61,17 @@ export interface Callers {
   definitions: Definition[];
   callers: (Place & { line: number; text: string; caller: Definition | null; certain: boolean })[];
   total: number;
+  took_ms: number;
+}
+
+/** The answer of `quarry.callees`. */
+export interface Callees {
+  query: string;
+  definitions: (Definition & {
+    callees: { name: string; lines: number[]; definitions: Definition[] }[];
+    unknown: { name: string }[];
+    external: { name: string }[];
+  })[];
   took_ms: number;
 }
 
@@ -106,6 +121,9 @@ export interface Shown {
 /** Lines of a result in the view, and the longest one, in characters. */
 const MAX_LINES = 5;
 const MAX_LINE_CHARS = 300;
+
+/** Names in a notice. */
+const MAX_NAMES = 20;
 
 /** The address of a file, as the server gives it, else by its path. */
 export function addressOf(place: Place): string {
@@ -160,8 +178,10 @@ function summaryOf(n: number, thing: string, files: FileItems[], took: number): 
 /** The results of a query. */
 export function shownSearch(answer: Answer, query: string): Shown {
   const files = byFile(answer.results, (result) => itemOf(result, query));
-  if (answer.results.length === 0) return { title: "", summary: "Nothing found", notice: "Try other words, or fewer filters.", files };
-  const notice = answer.confident === false ? "No match clearly answers the query; showing the closest ones." : "";
+  const behind = answer.behind === undefined ? "" : ` ${counted(answer.behind.total, "file")} changed; the index is being updated.`;
+  if (answer.results.length === 0) return { title: "", summary: "Nothing found", notice: `Try other words, or fewer filters.${behind}`, files };
+  const unsure = answer.confident === false ? "No match clearly answers the query; showing the closest ones." : "";
+  const notice = `${unsure}${behind}`.trim();
   return { title: "", summary: summaryOf(answer.results.length, "result", files, answer.took_ms), notice, files };
 }
 
@@ -191,10 +211,36 @@ export function shownCallers(answer: Callers): Shown {
   return { title: `Callers of ${printable(name)}`, summary, notice: left > 0 ? `${counted(left, "call")} not shown.` : "", files };
 }
 
+/** The definitions of what something calls. */
+export function shownCallees(answer: Callees): Shown {
+  const [first] = answer.definitions;
+  const called = answer.definitions.flatMap(({ callees }) => callees.flatMap(({ definitions }) => definitions));
+  const files = byFile(called, (definition) => ({
+    uri: addressOf(definition),
+    startLine: definition.start_line,
+    endLine: definition.end_line,
+    title: printable(definition.name),
+    detail: definition.kind,
+    lines: [],
+    isCallable: true,
+  }));
+  const summary = called.length === 0 ? "No called definition found" : summaryOf(called.length, "definition", files, answer.took_ms);
+  const names = answer.definitions.flatMap(({ unknown, external }) => [...unknown, ...external].map(({ name }) => name));
+  const others = [...new Set(names)].map(printable);
+  const notice = others.length === 0 ? "" : `Also called, without a definition here: ${others.slice(0, MAX_NAMES).join(", ")}${others.length > MAX_NAMES ? ", …" : ""}`;
+  return { title: `Called by ${printable(first?.name ?? answer.query)}`, summary, notice, files };
+}
+
+/** Folders of a workspace by their addresses, with names that differ. */
+export function foldersOf(folders: { uri: string; path: string; name: string }[]): [uri: string, name: string][] {
+  const isShared = (name: string) => folders.filter((folder) => folder.name === name).length > 1;
+  return folders.map(({ uri, path, name }) => [uri, printable(isShared(name) ? `${name} (${path})` : name)]);
+}
+
 /** What a search sends: filters that are set. */
-export function searchArguments(query: string, filters: Filters, limit: number): SearchArguments {
+export function searchArguments(query: string, filters: Filters, limit: number | undefined): SearchArguments {
   const set = Object.entries(filters).map(([name, value]) => [name, (value as string).trim()] as const);
-  return { query: query.trim(), limit, ...(Object.fromEntries(set.filter(([, value]) => value !== "")) as Filters) };
+  return { query: query.trim(), ...(limit === undefined ? {} : { limit }), ...(Object.fromEntries(set.filter(([, value]) => value !== "")) as Filters) };
 }
 
 /** The languages of all indexes with their numbers of units, the most frequent first. */

@@ -3,8 +3,8 @@
 import * as vscode from "vscode";
 
 import { languagesOf } from "./answers";
-import { type Program, places, programs, versionOf } from "./program";
-import { NotReady, SearchView } from "./searchView";
+import { BUNDLED, type Program, places, programs, versionOf } from "./program";
+import { NotReady, SearchView, setting } from "./searchView";
 import { Server } from "./server";
 import { StatusItem, showStatus } from "./status";
 import { printable } from "./text";
@@ -19,8 +19,9 @@ class Extension implements vscode.Disposable {
   private server: Promise<Server> | undefined;
   private timer: NodeJS.Timeout | undefined;
 
-  constructor(context: vscode.ExtensionContext) {
-    this.view = new SearchView(context.extensionUri, () => this.running(), () => this.choose(), (server) => this.updateStatus(server));
+  constructor(private readonly context: vscode.ExtensionContext) {
+    const remedies = { choose: () => this.choose(), install: () => this.showInstallation() };
+    this.view = new SearchView(context.extensionUri, () => this.running(), remedies, (server) => this.updateStatus(server));
     const command = (name: string, run: (...given: unknown[]) => unknown) => vscode.commands.registerCommand(name, run);
     context.subscriptions.push(
       this,
@@ -29,6 +30,7 @@ class Extension implements vscode.Disposable {
       command("quarry.searchCode", () => this.view.show(selectedText())),
       command("quarry.showSimilar", () => this.atCursor((uri, line) => this.view.showSimilar(uri, line))),
       command("quarry.showCallers", () => this.atCursor((uri, line) => this.view.showCallers(uri, line))),
+      command("quarry.showCallees", () => this.atCursor((uri, line) => this.view.showCallees(uri, line))),
       command("quarry.showStatus", () => this.showStatus()),
       command("quarry.refreshIndex", () => this.refresh()),
       command("quarry.chooseProgram", () => this.choose()),
@@ -75,8 +77,7 @@ class Extension implements vscode.Disposable {
     if ((vscode.workspace.workspaceFolders ?? []).length === 0) throw new NotReady("Open a folder to search its code.", false);
     const program = await this.program();
     this.log.info(`${program.file}: quarry ${program.version}, ${program.origin}`);
-    const quality = vscode.workspace.getConfiguration("quarry").get("quality", "fast");
-    const server = await Server.start(program.file, quality, this.log, (reason) => {
+    const server = await Server.start(program.file, setting("quality"), this.log, (reason) => {
       this.server = undefined;
       this.status.failed(reason);
     });
@@ -86,7 +87,7 @@ class Extension implements vscode.Disposable {
 
   private async restart(): Promise<void> {
     await this.stop();
-    await this.running().catch(() => undefined);
+    await this.running().catch((error: unknown) => { this.view.showProblem(error); });
   }
 
   /** The program of the setting, else the only one that is found; of several the user chooses. */
@@ -98,8 +99,8 @@ class Extension implements vscode.Disposable {
       return { file: set, version, origin: "setting quarry.path" };
     }
     const [first, ...others] = await this.found();
-    if (first === undefined) throw new NotReady("The program quarry was not found on PATH or in a Python environment.", true);
-    if (others.length > 0) {
+    if (first === undefined) throw new NotReady("Quarry searches with the program quarry, which was not found on PATH or in a Python environment.", true);
+    if (others.length > 0 && first.origin !== BUNDLED) {
       this.offerChoice();
       this.log.info(`quarry was found ${1 + others.length} times; quarry.path chooses one`);
     }
@@ -109,7 +110,7 @@ class Extension implements vscode.Disposable {
   private found(): Promise<Program[]> {
     // A folder that is not trusted must not choose what runs.
     const folders = vscode.workspace.isTrusted ? (vscode.workspace.workspaceFolders ?? []) : [];
-    return programs(places(folders.map(({ uri }) => uri.fsPath)));
+    return programs(places(this.context.extensionPath, folders.map(({ uri }) => uri.fsPath)));
   }
 
   private offerChoice(): void {
@@ -127,7 +128,7 @@ class Extension implements vscode.Disposable {
     const choices = found.map(({ file, version, origin }) => ({ label: printable(file), description: `${version}, ${origin}`, file }));
     const chosen = await vscode.window.showQuickPick([...choices, other], {
       title: "Quarry: Choose the Program",
-      placeHolder: found.length > 0 ? "The program that searches" : "None found: pip install quarry-code-search, or choose its file",
+      placeHolder: found.length > 0 ? "The program that searches" : "None found; choose its file",
     });
     if (chosen === undefined) return;
     const file = chosen.file === "" ? await askForFile() : chosen.file;
@@ -139,6 +140,11 @@ class Extension implements vscode.Disposable {
     // A change starts the server anew.
     await vscode.workspace.getConfiguration("quarry").update("path", file, vscode.ConfigurationTarget.Global);
     await this.running().catch(() => undefined);
+  }
+
+  /** Shows how the program is installed. */
+  private async showInstallation(): Promise<void> {
+    await vscode.commands.executeCommand("markdown.showPreview", vscode.Uri.joinPath(this.context.extensionUri, "README.md"));
   }
 
   private async atCursor(show: (uri: string, line: number) => Promise<void>): Promise<void> {

@@ -7,13 +7,14 @@ export type FromPage =
   | { type: "ready" }
   | { type: "search"; query: string; filters: Filters }
   | { type: "open"; uri: string; startLine: number; endLine: number; isPreview: boolean }
-  | { type: "similar" | "callers"; uri: string; line: number }
-  | { type: "choose" };
+  | { type: "similar" | "callers" | "callees"; uri: string; line: number }
+  | { type: "choose" | "install" };
 
 /** To the page. */
 export type ToPage =
-  | { type: "settings"; folders: string[]; languages: [string, number][]; quality: string }
+  | { type: "settings"; folders: [uri: string, name: string][]; languages: [string, number][]; quality: string }
   | { type: "query"; query: string }
-  | { type: "busy" }
+  | { type: "again" }
+  | { type: "busy"; isSearch: boolean }
   | { type: "shown"; shown: Shown; isSearch: boolean }
   | { type: "problem"; text: string; canChoose: boolean };

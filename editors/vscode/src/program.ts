@@ -1,4 +1,4 @@
-// Finds the program `quarry`: that of the setting, on PATH, or of a Python environment.
+// Finds the program `quarry`: in the extension, on PATH, or in a Python environment.
 
 import { execFile } from "node:child_process";
 import { constants } from "node:fs";
@@ -14,8 +14,13 @@ export interface Program {
   origin: string;
 }
 
+/** The origin of the program that packages for one platform have. */
+export const BUNDLED = "of this extension";
+
 /** Where to look. */
 export interface Places {
+  /** The directory of the extension. */
+  extension: string;
   env: NodeJS.ProcessEnv;
   /** Folders whose Python environments count: those of a workspace that the user trusts. */
   folders: string[];
@@ -26,12 +31,12 @@ export interface Places {
 /** The longest that a program may take to print its version, in milliseconds. */
 const PATIENCE = 10_000;
 
-export function places(folders: string[]): Places {
-  return { env: process.env, folders, home: homedir(), platform: process.platform };
+export function places(extension: string, folders: string[]): Places {
+  return { extension, env: process.env, folders, home: homedir(), platform: process.platform };
 }
 
 /** Files that may be the program, the likeliest first. Relative parts of PATH do not count: they are in any folder. */
-export function candidates({ env, folders, home, platform }: Places): { file: string; origin: string }[] {
+export function candidates({ extension, env, folders, home, platform }: Places): { file: string; origin: string }[] {
   const isWindows = platform === "win32";
   const name = isWindows ? "quarry.exe" : "quarry";
   const bin = isWindows ? "Scripts" : "bin";
@@ -41,6 +46,7 @@ export function candidates({ env, folders, home, platform }: Places): { file: st
   const environments = [variable("VIRTUAL_ENV"), variable("CONDA_PREFIX")].filter((part) => part !== undefined && join.isAbsolute(part));
   const ofFolders = folders.flatMap((folder) => [".venv", "venv"].map((part) => join.join(folder, part)));
   const found = [
+    { file: join.join(extension, "bin", name), origin: BUNDLED },
     ...onPath.map((directory) => ({ file: join.join(directory, name), origin: "on PATH" })),
     ...[...(environments as string[]), ...ofFolders].map((directory) => ({ file: join.join(directory, bin, name), origin: "Python package" })),
     { file: join.join(home, ".local", "bin", name), origin: "Python package of this user" },

@@ -3,7 +3,7 @@
 import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
 
-import { type Filters, type Shown, searchArguments, shownCallers, shownSearch, shownSimilar } from "./answers";
+import { type Filters, type Shown, foldersOf, searchArguments, shownCallees, shownCallers, shownSearch, shownSimilar } from "./answers";
 import type { FromPage, ToPage } from "./messages";
 import { type Server, isCancelled } from "./server";
 
@@ -35,7 +35,8 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
     private readonly extension: vscode.Uri,
     /** The server; rejected with [`NotReady`] if there is none. */
     private readonly server: () => Promise<Server>,
-    private readonly choose: () => Promise<void>,
+    /** What the user does if there is no program. */
+    private readonly remedies: Record<"choose" | "install", () => Promise<void>>,
     /** Called after an answer as long as the languages of the index are not known. */
     private readonly updateStatus: (server: Server) => Promise<void>,
   ) {}
@@ -76,6 +77,12 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
     await this.answer(async (server, token) => shownCallers(await server.callers(uri, line, token)), false);
   }
 
+  /** Shows what the definition at a line, from 0, calls. */
+  async showCallees(uri: string, line: number): Promise<void> {
+    await vscode.commands.executeCommand(`${SearchView.id}.focus`);
+    await this.answer(async (server, token) => shownCallees(await server.callees(uri, line, token)), false);
+  }
+
   /** Offers the languages of the indexes as filters. */
   setLanguages(languages: [string, number][]): void {
     this.languages = languages;
@@ -85,8 +92,8 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
   /** Tells the page what its filters can be. */
   tellSettings(): void {
     if (!this.isReady) return;
-    const folders = (vscode.workspace.workspaceFolders ?? []).map(({ name }) => name);
-    this.tell({ type: "settings", folders, languages: this.languages, quality: vscode.workspace.getConfiguration("quarry").get("quality", "fast") });
+    const folders = foldersOf((vscode.workspace.workspaceFolders ?? []).map(({ uri, name }) => ({ uri: uri.toString(), path: uri.fsPath, name })));
+    this.tell({ type: "settings", folders, languages: this.languages, quality: setting("quality") ?? "as the settings of the folder say" });
   }
 
   private tell(message: ToPage): void {
@@ -111,16 +118,18 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
         return this.showSimilar(message.uri, message.line - 1);
       case "callers":
         return this.showCallers(message.uri, message.line - 1);
+      case "callees":
+        return this.showCallees(message.uri, message.line - 1);
+      case "install":
+        return this.remedies.install();
       case "choose":
-        return this.choose();
+        await this.remedies.choose();
+        this.tell({ type: "again" });
     }
   }
 
   private async search(query: string, filters: Filters): Promise<void> {
-    // Folders are known to the page by their names.
-    const folder = (vscode.workspace.workspaceFolders ?? []).find(({ name }) => name === filters.folder);
-    const narrowed: Filters = { ...filters, folder: folder?.uri.toString() ?? "" };
-    const wanted = searchArguments(query, narrowed, limit());
+    const wanted = searchArguments(query, filters, limit());
     await this.answer(async (server, token) => shownSearch(await server.search(wanted, token), query), true);
   }
 
@@ -129,7 +138,7 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
     this.running?.cancel();
     this.running?.dispose();
     const mine = (this.running = new vscode.CancellationTokenSource());
-    this.tell({ type: "busy" });
+    this.tell({ type: "busy", isSearch });
     try {
       const server = await this.server();
       const shown = await ask(server, mine.token);
@@ -138,9 +147,14 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
       if (this.languages.length === 0) void this.updateStatus(server);
     } catch (error) {
       if (this.running !== mine || isCancelled(error)) return;
-      const text = error instanceof Error ? error.message : String(error);
-      this.tell({ type: "problem", text, canChoose: error instanceof NotReady && error.canChoose });
+      this.showProblem(error);
     }
+  }
+
+  /** Shows why nothing can be searched, and what can be done about it. */
+  showProblem(error: unknown): void {
+    const text = error instanceof Error ? error.message : String(error);
+    this.tell({ type: "problem", text, canChoose: error instanceof NotReady && error.canChoose });
   }
 
   /** Opens lines of a file; a preview leaves the focus where it is, and is replaced by the next one. */
@@ -184,14 +198,18 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
 <label>Language <select name="language"><option value="">any</option></select></label>
 <label>Kind <select name="kind"><option value="">any</option><option>function</option><option>method</option><option>type</option><option>module</option><option>section</option></select></label>
 <label>Files <input name="glob" placeholder="src/**" spellcheck="false" autocomplete="off"></label>
-<label>Quality <select name="quality"><option value="">default</option><option>fast</option><option>balanced</option><option>best</option></select></label>
+<label>Quality <select name="quality"><option value="">default</option><option>auto</option><option>fast</option><option>best</option></select></label>
 <label id="folders" hidden>Folder <select name="folder"><option value="">all</option></select></label>
 </div>
 </form>
 <div id="head" hidden><h2 id="title"></h2><button id="back" type="button">Back to search</button></div>
 <p id="summary" role="status"></p>
 <p id="notice" hidden></p>
-<button id="choose" type="button" hidden>Choose the program…</button>
+<div id="missing" hidden>
+<button id="install" type="button">How to install it</button>
+<button id="choose" type="button">Choose the program…</button>
+<button id="retry" type="button">Look again</button>
+</div>
 <div id="results"></div>
 <script nonce="${nonce}" src="${of("dist", "page.js")}"></script>
 </body>
@@ -199,6 +217,13 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
   }
 }
 
-function limit(): number {
-  return vscode.workspace.getConfiguration("quarry").get("limit", 20);
+/** A setting of this extension; undefined if it is unset, so that the settings of the folder decide. */
+export function setting(name: "quality"): string | undefined;
+export function setting(name: "limit"): number | undefined;
+export function setting(name: string): unknown {
+  return vscode.workspace.getConfiguration("quarry").get(name) ?? undefined;
+}
+
+function limit(): number | undefined {
+  return setting("limit");
 }

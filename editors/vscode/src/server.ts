@@ -12,18 +12,18 @@ import {
   RevealOutputChannelOn,
 } from "vscode-languageclient/node";
 
-import type { Answer, Callers, SearchArguments, Status } from "./answers";
+import type { Answer, Callees, Callers, SearchArguments, Status } from "./answers";
 
 /** The server, while it runs. */
 export class Server {
   private constructor(private readonly client: LanguageClient) {}
 
-  static async start(program: string, quality: string, log: vscode.LogOutputChannel, onEnd: (reason: string) => void): Promise<Server> {
+  static async start(program: string, quality: string | undefined, log: vscode.LogOutputChannel, onEnd: (reason: string) => void): Promise<Server> {
     const options: LanguageClientOptions = {
       // Weaker than any selector that names a language, so that the call hierarchy of another server is shown if there is
       // one.
       documentSelector: [{ language: "*" }],
-      initializationOptions: { quality },
+      initializationOptions: quality === undefined ? {} : { quality },
       outputChannel: log,
       revealOutputChannelOn: RevealOutputChannelOn.Never,
       middleware: middleware(),
@@ -49,12 +49,16 @@ export class Server {
     return this.execute("quarry.search", [wanted], token);
   }
 
-  similar(uri: string, line: number, limit: number, token: vscode.CancellationToken): Promise<Answer> {
+  similar(uri: string, line: number, limit: number | undefined, token: vscode.CancellationToken): Promise<Answer> {
     return this.execute("quarry.similar", [{ uri, line, limit }], token);
   }
 
   callers(uri: string, line: number, token: vscode.CancellationToken): Promise<Callers> {
     return this.execute("quarry.callers", [{ uri, line }], token);
+  }
+
+  callees(uri: string, line: number, token: vscode.CancellationToken): Promise<Callees> {
+    return this.execute("quarry.callees", [{ uri, line }], token);
   }
 
   async status(token: vscode.CancellationToken): Promise<Status[]> {

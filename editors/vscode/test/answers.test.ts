@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { type Answer, type Callers, type Result, type Status, addressOf, languagesOf, searchArguments, shownCallers, shownSearch, shownSimilar, statusLines, statusText } from "../src/answers";
+import { type Answer, type Callers, type Result, type Status, addressOf, foldersOf, languagesOf, searchArguments, shownCallees, shownCallers, shownSearch, shownSimilar, statusLines, statusText } from "../src/answers";
 
 function result(path: string, name: string, changes: Partial<Result> = {}): Result {
   return {
@@ -82,6 +82,25 @@ test("callers are the places of the calls", () => {
   assert.equal(shownCallers({ ...callers, callers: [], total: 0 }).summary, "No calls found");
 });
 
+test("callees are the definitions of what is called", () => {
+  const definition = { root: "/trees/shop", path: "a.py", start_line: 1, end_line: 3, name: "pay", kind: "function" };
+  const charge = { ...definition, path: "b.py", start_line: 7, end_line: 9, name: "charge" };
+  const shown = shownCallees({
+    query: "a.py:1", took_ms: 12,
+    definitions: [{ ...definition, callees: [{ name: "charge", lines: [2], definitions: [charge] }], unknown: [{ name: "log" }], external: [{ name: "print" }, { name: "log" }] }],
+  });
+  assert.equal(shown.title, "Called by pay");
+  assert.deepEqual(shown.files[0]?.items.map(({ title, detail, startLine, endLine }) => [title, detail, startLine, endLine]), [["charge", "function", 7, 9]]);
+  assert.equal(shown.summary, "1 definition in 1 file · 12 ms");
+  assert.equal(shown.notice, "Also called, without a definition here: log, print");
+  assert.equal(shownCallees({ query: "x", took_ms: 1, definitions: [] }).summary, "No called definition found");
+});
+
+test("folders of one name are told apart by their paths", () => {
+  const folders = ["/one/src", "/two/src", "/lib"].map((path) => ({ uri: `file://${path}`, path, name: path.slice(path.lastIndexOf("/") + 1) }));
+  assert.deepEqual(foldersOf(folders), [["file:///one/src", "src (/one/src)"], ["file:///two/src", "src (/two/src)"], ["file:///lib", "lib"]]);
+});
+
 test("addresses are those of the server, or made of the path", () => {
   assert.equal(addressOf({ uri: "file:///x", root: "/a", path: "b" }), "file:///x");
   assert.equal(addressOf({ root: "/trees/my shop", path: "src/#1?.py" }), "file:///trees/my%20shop/src/%231%3F.py");
@@ -90,6 +109,8 @@ test("addresses are those of the server, or made of the path", () => {
 
 test("only filters that are set are sent", () => {
   assert.deepEqual(searchArguments(" pay ", { language: " rust ", kind: "", glob: "src/**" }, 5), { query: "pay", limit: 5, language: "rust", glob: "src/**" });
+  // What is not set is left to the settings of the folder.
+  assert.deepEqual(searchArguments("pay", {}, undefined), { query: "pay" });
 });
 
 test("the state of indexes is told in words", () => {

@@ -6,7 +6,7 @@ import { test } from "node:test";
 
 import { type Places, candidates, programs, versionOf } from "../src/program";
 
-const NONE: Places = { env: {}, folders: [], home: "/nobody", platform: "linux" };
+const NONE: Places = { extension: "/extension", env: {}, folders: [], home: "/nobody", platform: "linux" };
 
 /** Runs a test with a directory of its own. */
 async function within(run: (directory: string) => Promise<void>): Promise<void> {
@@ -25,10 +25,10 @@ function script(file: string, body: string): string {
   return file;
 }
 
-test("PATH comes first, then environments, each file once", () => {
+test("the program of the extension comes first, then PATH, then environments, each file once", () => {
   const found = candidates({ ...NONE, env: { PATH: "/usr/bin:relative:/usr/bin:/opt/bin", VIRTUAL_ENV: "/venv" }, folders: ["/shop"] });
   assert.deepEqual(found.map(({ file }) => file), [
-    "/usr/bin/quarry", "/opt/bin/quarry", "/venv/bin/quarry", "/shop/.venv/bin/quarry", "/shop/venv/bin/quarry",
+    "/extension/bin/quarry", "/usr/bin/quarry", "/opt/bin/quarry", "/venv/bin/quarry", "/shop/.venv/bin/quarry", "/shop/venv/bin/quarry",
     "/nobody/.local/bin/quarry", "/nobody/.cargo/bin/quarry",
   ]);
 });

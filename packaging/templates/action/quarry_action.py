@@ -24,6 +24,10 @@ SYSTEMS = {"Linux": "linux", "macOS": "darwin", "Windows": "win32"}
 SOURCES = {"docstring": "Documentation", "commit": "Commit messages", "test": "Test names"}
 # Rows of a list of queries.
 SHOWN = 8
+# Places that changed together with this less often are not worth a look.
+LEAST_PROBABILITY = 0.3
+# Begins the comment on a pull request, by which the next run finds it.
+MARK = "<!-- quarry: related -->"
 RESAMPLES = 2000
 # Of fewer differences not even a test of their signs can tell that they are not due to chance: 2 / 2**5 > 0.05.
 FEWEST_DIFFERENCES = 6
@@ -47,23 +51,29 @@ def main():
     scratch = Path(tempfile.mkdtemp(prefix="quarry-", dir=environment["RUNNER_TEMP"]))
     program = find_program(scratch)
     base_name = environment["QUARRY_BASE"]
-    base_commit = find_base(path, base_name) if base_name else None
+    repository = find_repository(path, workspace) if base_name else None
+    base_commit = find_base(repository, base_name) if base_name else None
 
     index = json.loads(run([program, "index", path, "--json"]))
     head = measure(program, path, queries, scratch / "head")
     base = None
     if base_commit:
-        top = Path(git(path, "rev-parse", "--show-toplevel"))
         tree = scratch / "base-tree"
-        git(path, "worktree", "add", "--quiet", "--detach", str(tree), base_commit)
+        git(repository, "worktree", "add", "--quiet", "--detach", str(tree), base_commit)
         try:
-            base = measure(program, tree / path.relative_to(top.resolve()), queries, scratch / "base")
+            base = measure(program, tree / path.relative_to(repository), queries, scratch / "base")
         finally:
-            git(path, "worktree", "remove", "--force", str(tree))
+            git(repository, "worktree", "remove", "--force", str(tree))
 
     changes = compare(head, base, int(queries)) if head and base else {}
     worse = [source for source, change in changes.items() if change.direction < 0]
-    write_line(environment["GITHUB_STEP_SUMMARY"], summary(head, changes, index, base_name, base_commit))
+    report = summary(head, changes, index, base_name, base_commit)
+    if base_commit:
+        places = untouched(program, repository, path, base_commit)
+        report += "\n\n" + "\n".join(related(places))
+        if environment["QUARRY_TOKEN"]:
+            comment(places)
+    write_line(environment["GITHUB_STEP_SUMMARY"], report)
     write_line(environment["GITHUB_OUTPUT"], f"results={scratch}\nworse={','.join(worse)}")
     write_line(environment["GITHUB_PATH"], str(Path(program).parent))
     if worse and environment["QUARRY_FAIL_IF_WORSE"] == "true":
@@ -101,13 +111,23 @@ def find_program(scratch):
     return str(program)
 
 
-def find_base(path, name):
+def find_repository(path, workspace):
+    """The work tree around a directory, by its entry `.git`, which git never checks out from a repository."""
+    for directory in (path, *path.parents):
+        if (directory / ".git").exists():
+            return directory
+        if directory == workspace:
+            break
+    raise Failure(f"base: {path} is not in a clone; use actions/checkout before this action")
+
+
+def find_base(repository, name):
     """The commit at which the head left the base."""
     for revision in (f"refs/remotes/origin/{name}", name):
         if commit := git(
-            path, "rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}", may_fail=True
+            repository, "rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}", may_fail=True
         ):
-            return git(path, "merge-base", "HEAD", commit, may_fail=True) or commit
+            return git(repository, "merge-base", "HEAD", commit, may_fail=True) or commit
     raise Failure(f"base: {name!r} is not in this clone; use actions/checkout with `fetch-depth: 0`")
 
 
@@ -123,6 +143,59 @@ def measure(program, path, queries, results):
     with open(values, encoding="utf-8") as lines:
         report["queries"] = [json.loads(line) for line in lines]
     return report
+
+
+def untouched(program, repository, path, base_commit):
+    """The places that usually change with what this change touches, in files that it does not touch."""
+    command = [program, "related", "--diff", f"{base_commit}..HEAD", path, "--kind", "change", "-k", "50", "--json"]
+    found = run(command, codes=(0, 1))
+    changed = git(repository, "diff", "--name-only", "-z", base_commit, "HEAD").split("\0")
+    changed = {repository / name for name in changed if name}
+    places = json.loads(found)["results"] if found else []
+    return [
+        place
+        for place in places
+        if place["probability"] >= LEAST_PROBABILITY and Path(place["root"], place["path"]) not in changed
+    ]
+
+
+def related(places):
+    """Lines of Markdown about places that are untouched."""
+    if not places:
+        return ["### Nothing untouched usually changes with this"]
+    lines = ["### Untouched, but usually changed together", "", "| Place | Probability | Why |", "|---|--:|---|"]
+    for place in places[:SHOWN]:
+        name = f" {text(place['name'])}" if place["name"] else ""
+        position = f"<code>{text(place['path'])}:{place['start_line']}</code>{name}"
+        lines.append(f"| {position} | {place['probability']:.0%} | {text(place['reasons'][0]['evidence'])} |")
+    return lines
+
+
+def comment(places):
+    """Writes the places as a comment on the pull request, or into the one of an earlier run."""
+    environment = os.environ
+    reference = environment["GITHUB_REF"].split("/")
+    if reference[:2] != ["refs", "pull"] or not reference[2].isdecimal():
+        return
+    issues = f"{environment['GITHUB_API_URL']}/repos/{environment['GITHUB_REPOSITORY']}/issues"
+    body = "\n".join([MARK, *related(places)])
+    listed = request("GET", f"{issues}/{reference[2]}/comments?per_page=100")
+    earlier = [found["url"] for found in listed if found["body"].startswith(MARK)]
+    if earlier:
+        request("PATCH", earlier[0], {"body": body})
+    elif places:
+        request("POST", f"{issues}/{reference[2]}/comments", {"body": body})
+
+
+def request(method, url, content=None):
+    headers = {"Authorization": f"Bearer {os.environ['QUARRY_TOKEN']}", "Accept": "application/vnd.github+json"}
+    data = None if content is None else json.dumps(content).encode()
+    asked = urllib.request.Request(url, data=data, headers=headers, method=method)
+    try:
+        with urllib.request.urlopen(asked, timeout=60) as response:
+            return json.load(response)
+    except OSError as error:
+        raise Failure(f"token: the comment cannot be written ({error}); allow `pull-requests: write`") from error
 
 
 class Change:
@@ -307,9 +380,11 @@ def text(untrusted):
     )
 
 
-def git(path, *arguments, may_fail=False):
-    # A hook is a program; none of them belongs to this.
-    command = ["git", "-c", "core.hooksPath=" + os.devnull, "-C", path, *arguments]
+def git(repository, *arguments, may_fail=False):
+    # The git directory is named, not discovered: files of a pull request can look like a bare repository, whose settings
+    # name programs. Hooks are programs, too.
+    command = ["git", "-c", "core.hooksPath=" + os.devnull, "-c", "safe.bareRepository=explicit"]
+    command += ["-C", repository, f"--git-dir={repository / '.git'}", f"--work-tree={repository}", *arguments]
     return run(command, codes=(0, 1, 128) if may_fail else (0,)).strip()
 
 

@@ -13,7 +13,7 @@ pub(super) fn lines(own: &str, like: &str) -> String {
     format!("{BEGIN}\n{}\n{END}\n", own.trim_end()).replace('\n', line_end(like))
 }
 
-/// Where the block is, with the end of its last line.
+/// Range of the block, with the end of its last line.
 pub(super) fn find(text: &str) -> Result<Option<Range<usize>>, Problem> {
     let Some(begin) = text.find(BEGIN) else { return Ok(None) };
     let Some(end) = text[begin..].find(END).map(|end| begin + end + END.len()) else {

@@ -178,7 +178,7 @@ fn tail(text: &str, from: usize, end: usize) -> (Option<usize>, usize) {
     (comma, from + text[from..after].trim_end_matches('\r').len())
 }
 
-/// Whether white space and comments lead to a comma.
+/// Returns whether white space and comments lead to a comma.
 fn next_is_comma(text: &str) -> bool {
     let mut rest = text.trim_start();
     loop {

@@ -16,13 +16,12 @@ pub(crate) const NAME: &str = "quarry";
 /// Why an edit is refused: it would change the meaning of the rest of a text.
 const UNSAFE: &str = "it is written in a way that cannot be edited safely";
 
-/// What is written into a file.
+/// Content of an edit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Content {
     /// An entry called `quarry`.
     Entry {
-        /// How the file is written.
         format: Format,
         /// The names of the tables around it, outermost first.
         at: Vec<String>,
@@ -45,29 +44,25 @@ pub enum Content {
     },
     /// A marked block at the end of a Markdown file.
     Block {
-        /// What is between the marks.
+        /// Text between the marks.
         text: String,
     },
-    /// All of a file.
     File {
-        /// What is in it.
         text: String,
     },
 }
 
-/// How a file of settings is written.
+/// Format of a settings file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
     /// JSON, with comments and trailing commas if the agent allows them.
     Json,
-    /// TOML.
     Toml,
-    /// YAML.
     Yaml,
 }
 
-/// What a text contains instead of a content.
+/// State of a content in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence {
     /// Nothing.
@@ -79,7 +74,7 @@ pub(crate) enum Presence {
 }
 
 impl Content {
-    /// What distinguishes the contents of one file.
+    /// Key that distinguishes the contents of one file.
     pub(crate) fn slot(&self) -> String {
         match self {
             Self::Entry { at, .. } => format!("entry {}", at.join("\0")),
@@ -90,10 +85,10 @@ impl Content {
         }
     }
 
-    /// What a text contains instead of this.
+    /// State of this content in a text.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// The syntax error.
     pub(crate) fn presence(&self, text: &str) -> Result<Presence, Problem> {
         let found = match self {
             Self::File { text: own } => Some(own == text),
@@ -125,7 +120,7 @@ impl Content {
     /// The text with this inserted. It contains nothing in its place before.
     ///
     /// # Errors
-    /// What is in the way.
+    /// The obstacle.
     pub(crate) fn insert(&self, text: &str) -> Result<String, Problem> {
         // Programs on Windows put it first; it is not part of what is edited.
         let (mark, text) = split_mark(text);
@@ -160,7 +155,7 @@ impl Content {
     /// nothing else.
     ///
     /// # Errors
-    /// What is in the way.
+    /// The obstacle.
     pub(crate) fn remove(&self, text: &str, n_made: usize) -> Result<String, Problem> {
         let (mark, text) = split_mark(text);
         let edited = match self {
@@ -192,7 +187,7 @@ impl Content {
         Ok(format!("{mark}{edited}"))
     }
 
-    /// Whether two texts have the same meaning, except for empty tables around an entry.
+    /// Returns whether two texts have the same meaning, except for empty tables around an entry.
     pub(crate) fn means_the_same(&self, a: &str, b: &str) -> bool {
         let (Self::Entry { at, .. } | Self::Element { at, .. }) = self else {
             return a.trim_end() == b.trim_end();
@@ -204,7 +199,7 @@ impl Content {
         }
     }
 
-    /// How many of the tables around an entry are missing in a text.
+    /// Number of the tables around an entry that are missing in a text.
     pub(crate) fn n_missing(&self, text: &str) -> usize {
         let (Self::Entry { at, .. } | Self::Element { at, .. }) = self else { return 0 };
         let Ok(whole) = self.format().parse(text) else { return 0 };
@@ -217,7 +212,7 @@ impl Content {
             .count()
     }
 
-    /// Whether a text that was written only for this is now empty.
+    /// Returns whether a text that was written only for this is now empty.
     pub(crate) fn is_nothing(&self, text: &str) -> bool {
         let text = split_mark(text).1;
         match self {
@@ -237,7 +232,7 @@ impl Content {
         }
     }
 
-    /// What a user would add manually.
+    /// Text that a user would add manually.
     pub(crate) fn by_hand(&self) -> String {
         match self {
             Self::Entry { format: Format::Toml, at, value } => {
@@ -311,7 +306,7 @@ fn without_made(
     Ok(edited)
 }
 
-/// Whether a table or list is empty.
+/// Returns whether a table or list is empty.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -327,7 +322,7 @@ fn elements<'v>(whole: &'v Value, at: &[String]) -> Option<&'v [Value]> {
     list.as_array().map(Vec::as_slice)
 }
 
-/// Whether a text in a value mentions Quarry.
+/// Returns whether a text in a value mentions Quarry.
 fn mentions(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains(NAME),
@@ -393,7 +388,6 @@ fn split_mark(text: &str) -> (&str, &str) {
     }
 }
 
-/// The line end of a text.
 fn line_end(text: &str) -> &'static str {
     if text.contains("\r\n") { "\r\n" } else { "\n" }
 }

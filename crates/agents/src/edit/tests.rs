@@ -207,7 +207,7 @@ mod random {
     use super::*;
     use crate::splice::Splice;
 
-    /// What may stand between the parts of a text.
+    /// Separators between the parts of a text.
     fn space() -> impl Strategy<Value = &'static str> {
         prop::sample::select(vec![
             "",

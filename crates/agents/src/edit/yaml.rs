@@ -61,7 +61,6 @@ fn value_of(node: &Node<'_>) -> Result<Value, Problem> {
     })
 }
 
-/// Name and value of a field of a mapping.
 fn field<'n, 't>(mapping: &'n Node<'t>, name: &str) -> Option<(&'n Node<'t>, &'n Node<'t>)> {
     let YamlData::Mapping(mapping) = &mapping.data else { return None };
     mapping.iter().find(|(key, _)| matches!(&key.data, YamlData::Value(Scalar::String(text)) if text == name))

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use quarry_factory::{Api, apis_of_build, documentation_name};
+use quarry_build::{Api, apis_of_build, documentation_name};
 use quarry_sandbox::{Ended, Isolation, Limits, Program, Sandbox};
 use quarry_text::counted;
 
@@ -42,9 +42,6 @@ pub struct ApiDocsArgs {
 
 impl ApiDocsArgs {
     /// Asks the installed packages, in a sandbox, about what `build` calls.
-    ///
-    /// # Errors
-    /// When nothing was built there, the sandbox does not work, or files cannot be written.
     pub fn write(&self, directory: &Path, build: &Path, isolation: Isolation) -> anyhow::Result<ExitCode> {
         let apis: Vec<Api> = apis_of_build(build)?;
         let is_asked =
@@ -124,7 +121,7 @@ fn docstrings(
     Ok(found)
 }
 
-/// What a command prints of a function; nothing where it fails.
+/// The output of a command about a function; empty where it fails.
 fn by_command(sandbox: &dyn Sandbox, command: &str, name: &str) -> anyhow::Result<BTreeMap<String, String>> {
     let words: Vec<String> = command.split_whitespace().map(|word| word.replace("{}", name)).collect();
     let outcome = sandbox.run(&Program { command: words, ..Program::default() }, &limits())?;

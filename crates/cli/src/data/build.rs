@@ -1,5 +1,6 @@
 //! `quarry data build`: a data set by a plan.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -7,24 +8,22 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use quarry_annotate::{AnnotateError, Author, AuthorPlan, Judging};
-#[cfg(feature = "workers")]
-use quarry_annotate::{WorkerModels, queue_of};
-use quarry_factory::{
-    Amount, Damage, DryRun, Event, Forecast, Plan, Step, Tools, WRITTEN, WrittenEstimate, damaged_exports,
-    dry_run, estimate_written, steps_of,
+use quarry_build::{
+    Amount, BuildError, Damage, DryRun, Event, Forecast, JudgingEstimate, Plan, Step, StepCost, Tools,
+    WRITTEN, WrittenEstimate, damaged_exports, dry_run, estimate_written, judging_plans, steps_of,
+};
+use quarry_judge::{
+    Author, AuthorPlan, CostView, JudgeError, JudgeReport, Judging, Ledger, WorkerModels, queue_of,
 };
 use quarry_metrics::table::{Layout, Table};
-#[cfg(feature = "workers")]
 use quarry_queue::Connection;
 use quarry_text::counted;
 use serde::Serialize;
 
-#[cfg(feature = "judge")]
 use super::api_docs::ApiDocsArgs;
+use super::judging::{basis, run_with_progress, typical_cost};
 use crate::eval::models::{ModelArgs, Models};
 use crate::interrupt::stop_on_interrupt;
-#[cfg(feature = "judge")]
 use crate::judge::WorkplaceArgs;
 use crate::output;
 use crate::progress;
@@ -49,22 +48,16 @@ pub struct BuildArgs {
     json: bool,
     #[command(flatten)]
     models: ModelArgs,
-    #[cfg(feature = "judge")]
     #[command(flatten)]
     workplace: WorkplaceArgs,
-    #[cfg(feature = "judge")]
     #[command(flatten)]
     docs: ApiDocsArgs,
 }
 
 /// Builds, or shows which steps are done, or writes the documentation of what a build calls.
-///
-/// # Errors
-/// When the plan, its sources or a step of it are wrong, or the user stops. What was done until then is kept.
 pub fn run(args: &BuildArgs) -> anyhow::Result<ExitCode> {
     let plan = Plan::open(&args.plan)?;
     let out = args.out.clone().unwrap_or_else(|| plan.default_out());
-    #[cfg(feature = "judge")]
     if let Some(directory) = &args.docs.directory {
         return args.docs.write(directory, &out, args.workplace.isolation.isolation()?.0);
     }
@@ -75,35 +68,60 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<ExitCode> {
     let stop = stop_on_interrupt()?;
     let workers = args.connect(&stop)?;
     let models = workers.ask(models, &out)?;
+    let spinner: RefCell<Option<progress::Progress>> = RefCell::new(None);
     let tools = Tools {
         load: &models,
         open_author: &|author, directory, store| workers.open_author(author, directory, store),
-        prepare_judging: &|plan| Ok(args.prepare_judging(plan, &stop)?),
+        prepare_judging: &|plan| Ok(args.workplace.prepare(plan, &stop, args.dry_run)?),
+        judge: &|judging, stop| {
+            // The bar of the judge takes the place of that of the step.
+            spinner.take();
+            run_with_progress(judging, &judging.estimate()?, stop)
+        },
+        counted: &|count, things| {
+            if let Some(spinner) = &*spinner.borrow() {
+                spinner.set_detail(&format!("{count} {things}"));
+            }
+        },
         stop: &stop,
     };
     if args.dry_run {
-        let DryRun { steps, forecast } = dry_run(&plan, &out, &tools)?;
+        let DryRun { steps, forecast, judging } = dry_run(&plan, &out, &tools)?;
         let written = match estimate_written(&plan, &out, &steps)? {
             Some(estimate) => writing(&estimate),
             None => String::new(),
         };
         let more = match forecast {
             Some(forecast) => foreseen(&forecast),
-            None => estimated(&plan, &steps),
+            None => estimated(&plan, &steps, &judging),
         };
-        output::print(&format!("{}{written}{more}", listed(&steps)))?;
+        output::print(&format!("{}{written}{more}", listed(&steps, &[])))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut spinner = None;
-    let built = quarry_factory::build(&plan, &out, &tools, &mut |event| match event {
-        Event::Begun(step) => spinner = Some(progress::Progress::spinner(step.name.clone())),
+    let built = quarry_build::build(&plan, &out, &tools, &mut |event| match event {
+        Event::Begun(step) => drop(spinner.replace(Some(progress::Progress::spinner(step.name.clone())))),
         Event::Done { step, known } => {
-            spinner = None;
+            spinner.take();
             output::note(&described(step, known));
         }
     });
-    drop(spinner);
-    let built = built?;
+    spinner.take();
+    let built = match built {
+        Err(BuildError::Waiting(request)) => {
+            output::note(&request);
+            return Ok(ExitCode::from(1));
+        }
+        built => built?,
+    };
+    let costs: Vec<StepCost> = built.steps.iter().filter_map(StepCost::from_counts).collect();
+    if !costs.is_empty() {
+        let StepCost { answers, tokens, dollars } = StepCost::sum(costs);
+        let dollars = dollars.map_or_else(String::new, |dollars| format!(", ${dollars:.6}"));
+        output::note(&format!("{} of models, {tokens} tokens{dollars}", counted(answers, "answer")));
+    }
+    for warning in &built.warnings {
+        output::note(&format!("warning: {warning}"));
+    }
     for path in built.exports.iter().chain(&built.about) {
         output::note(&format!("wrote {}", path.display()));
     }
@@ -117,8 +135,39 @@ pub struct BuildStatus<'a> {
     directory: &'a Path,
     /// Steps of the plan, in order.
     steps: Vec<StepView>,
+    /// The judges of the plan whose ledgers exist.
+    judging: Vec<JudgingView>,
     /// Files of exports that have changed since they were built.
     damaged: Vec<Damage>,
+}
+
+/// Progress of a judge of a build.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+struct JudgingView {
+    /// Path of the ledger.
+    ledger: String,
+    /// Number of pairs.
+    pairs: u64,
+    /// Number of those without a verdict.
+    waiting: u64,
+    /// Cost of all answers.
+    cost: CostView,
+}
+
+/// The progress of the judges of a build, as far as they have begun.
+fn judging(plan: &Plan, out: &Path) -> anyhow::Result<Vec<JudgingView>> {
+    let mut found = Vec::new();
+    for plan in judging_plans(plan, out)?.into_iter().filter(|plan| plan.ledger.exists()) {
+        let ledger = Ledger::open(&plan.ledger)?;
+        if let Some(judge) = ledger.judge(&plan.version)? {
+            let JudgeReport { pairs, waiting, cost, .. } =
+                JudgeReport::new(ledger.counts(judge, &plan.judge)?);
+            let ledger = plan.ledger.display().to_string();
+            found.push(JudgingView { ledger, pairs, waiting, cost: CostView::from(&cost) });
+        }
+    }
+    Ok(found)
 }
 
 #[derive(Serialize)]
@@ -140,10 +189,13 @@ fn status(plan: &Plan, out: &Path, models: &Models, json: bool) -> anyhow::Resul
         load: models,
         open_author: &|author, directory, store| Author::open(author, directory, store),
         prepare_judging: &|plan| Ok(Judging::prepare(plan, None)?),
+        judge: &|judging, stop| judging.run(stop, &|_| ()),
+        counted: &|_, _| (),
         stop: &AtomicBool::new(false),
     };
     let steps = steps_of(plan, out, &tools)?;
     let damaged = damaged_exports(out)?;
+    let judging = judging(plan, out)?;
     if json {
         let step = |(step, done): (Step, bool)| StepView {
             name: step.name.clone(),
@@ -152,11 +204,11 @@ fn status(plan: &Plan, out: &Path, models: &Models, json: bool) -> anyhow::Resul
             counts: step.counts,
         };
         let steps = steps.into_iter().map(step).collect();
-        output::print_json(&BuildStatus { directory: out, steps, damaged })?;
+        output::print_json(&BuildStatus { directory: out, steps, judging, damaged })?;
         return Ok(ExitCode::SUCCESS);
     }
     let n_done = steps.iter().filter(|(_, done)| *done).count();
-    let mut text = format!("{}{n_done} of {} done\n", listed(&steps), counted(steps.len(), "step"));
+    let mut text = format!("{}{n_done} of {} done\n", listed(&steps, &judging), counted(steps.len(), "step"));
     for Damage { path, kind } in damaged {
         text += &format!("{path} {kind} since the last build; `quarry data build` writes it again\n");
     }
@@ -164,14 +216,12 @@ fn status(plan: &Plan, out: &Path, models: &Models, json: bool) -> anyhow::Resul
     Ok(ExitCode::SUCCESS)
 }
 
-/// Who asks the models that write and embed.
+/// Connections to the models that write and embed.
 struct Workers {
     /// The server that workers are connected to; without it, this process asks.
-    #[cfg(feature = "workers")]
     connection: Option<Connection>,
 }
 
-#[cfg(feature = "workers")]
 impl Workers {
     /// The same models, whose servers workers ask for the build in `out`.
     fn ask(&self, models: Models, out: &Path) -> anyhow::Result<Models> {
@@ -181,12 +231,7 @@ impl Workers {
         Ok(models.asked_by(Box::new(move |settings| workers.transport(settings))))
     }
 
-    fn open_author(
-        &self,
-        author: &AuthorPlan,
-        directory: &Path,
-        store: &Path,
-    ) -> Result<Author, AnnotateError> {
+    fn open_author(&self, author: &AuthorPlan, directory: &Path, store: &Path) -> Result<Author, JudgeError> {
         match &self.connection {
             Some(connection) => Author::open_for_workers(author, directory, store, connection),
             None => Author::open(author, directory, store),
@@ -194,52 +239,14 @@ impl Workers {
     }
 }
 
-#[cfg(not(feature = "workers"))]
-impl Workers {
-    fn ask(&self, models: Models, _: &Path) -> anyhow::Result<Models> {
-        Ok(models)
-    }
-
-    fn open_author(
-        &self,
-        author: &AuthorPlan,
-        directory: &Path,
-        store: &Path,
-    ) -> Result<Author, AnnotateError> {
-        Author::open(author, directory, store)
-    }
-}
-
 impl BuildArgs {
-    #[cfg(feature = "workers")]
     fn connect(&self, stop: &Arc<AtomicBool>) -> anyhow::Result<Workers> {
         let url = self.workplace.nats.as_ref().filter(|_| !self.dry_run);
         let open = |url: &String| Connection::open(url, Arc::clone(stop), Arc::new(output::note));
         Ok(Workers { connection: url.map(open).transpose()? })
     }
-
-    #[cfg(not(feature = "workers"))]
-    fn connect(&self, _: &Arc<AtomicBool>) -> anyhow::Result<Workers> {
-        Ok(Workers {})
-    }
-
-    #[cfg(feature = "judge")]
-    fn prepare_judging(
-        &self,
-        plan: quarry_annotate::Plan,
-        stop: &Arc<AtomicBool>,
-    ) -> anyhow::Result<Judging> {
-        self.workplace.prepare(plan, stop, false)
-    }
-
-    /// A build without judging has no sandbox; judges that run programs say so.
-    #[cfg(not(feature = "judge"))]
-    fn prepare_judging(&self, plan: quarry_annotate::Plan, _: &Arc<AtomicBool>) -> anyhow::Result<Judging> {
-        Ok(Judging::prepare(plan, None)?)
-    }
 }
 
-/// A step with what it came to, on one line.
 fn described(step: &Step, known: bool) -> String {
     let known = if known { " (already done)" } else { "" };
     format!("{}{known}: {}", step.name, counts(step))
@@ -250,16 +257,44 @@ fn counts(step: &Step) -> String {
     counts.join(", ")
 }
 
-/// Steps, each on a line with what it came to, if it is done.
-fn listed(steps: &[(Step, bool)]) -> String {
-    let mut table = Table::new(["step", "result"]).align_left([1]);
+/// Steps with their counts, a line for each count, or how far their judges are.
+fn listed(steps: &[(Step, bool)], judging: &[JudgingView]) -> String {
+    let mut table = Table::new(["step", "result", "number"]).align_left([1]);
+    let judged = |JudgingView { pairs, waiting, cost, .. }: &JudgingView| {
+        let dollars = cost.dollars.map_or_else(String::new, |dollars| format!(", ${dollars:.6}"));
+        format!(
+            "; judged {} of {}, {} tokens{dollars}",
+            pairs - waiting,
+            counted(*pairs, "pair"),
+            cost.tokens
+        )
+    };
     for (step, done) in steps {
-        table.push([step.name.to_string(), if *done { counts(step) } else { "to do".to_owned() }]);
+        if *done {
+            push_counts(&mut table, &step.name, &step.counts);
+            continue;
+        }
+        let judged: String = match step.name.as_str() {
+            "labels" => judging.iter().map(judged).collect(),
+            _ => String::new(),
+        };
+        table.push([step.name.clone(), format!("to do{judged}")]);
     }
     table.render(Layout::Text)
 }
 
-/// What having queries written usually takes.
+/// Adds the counts of a finished step, its name before the first.
+pub(super) fn push_counts(table: &mut Table, name: &str, counts: &BTreeMap<String, u64>) {
+    if counts.is_empty() {
+        table.push([name.to_owned(), "done".to_owned()]);
+    }
+    for (number, (what, count)) in counts.iter().enumerate() {
+        let name = if number == 0 { name } else { "" };
+        table.push([name.to_owned(), what.clone(), count.to_string()]);
+    }
+}
+
+/// Typical cost of writing queries.
 fn writing(estimate: &WrittenEstimate) -> String {
     let WrittenEstimate { known, functions, queries, questions, tokens, dollars, seconds } = *estimate;
     let dollars = dollars.map_or_else(String::new, |dollars| format!(", {dollars:.4} dollars"));
@@ -304,8 +339,8 @@ fn foreseen(Forecast { rows, without }: &Forecast) -> String {
     text
 }
 
-/// Upper bounds for the steps to do, as far as they follow from those that are done.
-fn estimated(plan: &Plan, steps: &[(Step, bool)]) -> String {
+/// Upper bounds for the steps to do, as far as they follow from those that are done, and what judging takes.
+fn estimated(plan: &Plan, steps: &[(Step, bool)], judging: &[JudgingEstimate]) -> String {
     let count = |name: &str, counted: &str| {
         let step = steps.iter().find(|(step, done)| *done && step.name == name);
         step.and_then(|(step, _)| step.counts.get(counted)).copied()
@@ -316,12 +351,19 @@ fn estimated(plan: &Plan, steps: &[(Step, bool)]) -> String {
     };
     let candidates = queries * plan.candidates_per_query() as u64;
     let mut text = format!("candidates: at most {candidates}, of {}\n", counted(queries, "query"));
-    if count("labels", "pairs").is_none() && plan.has_judge() {
-        let pairs = count("candidates", "candidates").unwrap_or(candidates);
+    if judging.is_empty() && count("labels", "pairs").is_none() && plan.has_judge() {
         text += &format!(
-            "judging: at most {}; `quarry judge run --dry-run` with your own pairs estimates tokens and money for \
-             each\n",
-            counted(pairs, "pair")
+            "judging: at most {}; its cost is estimated once the candidates are known\n",
+            counted(count("candidates", "candidates").unwrap_or(candidates), "pair")
+        );
+    }
+    for JudgingEstimate { judge, estimate, is_at_most } in judging {
+        let at_most = if *is_at_most { "at most " } else { "" };
+        text += &format!(
+            "judging by {judge}: {at_most}{}, {}{}\n",
+            counted(estimate.pairs, "pair"),
+            typical_cost(estimate),
+            basis(estimate, false)
         );
     }
     text

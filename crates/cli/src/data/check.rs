@@ -1,4 +1,4 @@
-//! `quarry data check`: what is wrong with data files, or what data sets share.
+//! `quarry data check`: what is wrong with data files.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,7 +9,6 @@ use quarry_text::counted;
 use serde::Serialize;
 
 use super::Inputs;
-use super::leaks::{self, LeaksArgs};
 use crate::output;
 
 /// Arguments of `quarry data check`.
@@ -17,12 +16,12 @@ use crate::output;
 pub struct CheckArgs {
     #[command(flatten)]
     inputs: Inputs,
-    /// Maximum number of problems to list for each file [default: 20], or with --leaks of matches between two data sets
-    /// [default: 3]
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
-    #[command(flatten)]
-    leaks: LeaksArgs,
+    /// Maximum number of problems to list for each file
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    limit: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
     /// Files or directories to check, also against each other
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
@@ -63,8 +62,8 @@ struct ProblemView {
     message: String,
 }
 
-impl CheckedFile {
-    fn of(file: &Checked) -> Self {
+impl From<&Checked> for CheckedFile {
+    fn from(file: &Checked) -> Self {
         let problem = |problem: &Problem| ProblemView {
             severity: if problem.is_warning { "warning" } else { "error" },
             message: problem.error.to_string(),
@@ -81,36 +80,29 @@ impl CheckedFile {
 }
 
 /// Checks, and prints what is wrong. The exit code is 2 when something is.
-///
-/// # Errors
-/// When a file cannot be read, or has no format that is known.
 pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    if args.leaks.leaks {
-        return leaks::run(&args.leaks, &args.inputs, &args.paths, args.limit.unwrap_or(3));
-    }
-    let files = check(&args.inputs.sources(&args.paths)?, args.limit.unwrap_or(20))?;
-    let is_wrong = files.iter().any(|file| file.n_errors > 0);
-    if args.leaks.layout.is_json() {
-        let files = files.iter().map(CheckedFile::of).collect();
+    let files = check(&args.inputs.sources(&args.paths)?, args.limit)?;
+    let files: Vec<CheckedFile> = files.iter().map(CheckedFile::from).collect();
+    let is_wrong = files.iter().any(|file| file.errors > 0);
+    if args.json {
         output::print_json(&CheckedFiles { ok: !is_wrong, files })?;
     } else {
         for file in &files {
             let mut text = String::new();
-            for problem in &file.problems {
-                let severity = if problem.is_warning { "warning" } else { "error" };
-                text.push_str(&format!("{severity}: {}\n", problem.error));
+            for ProblemView { severity, message } in &file.problems {
+                text.push_str(&format!("{severity}: {message}\n"));
             }
-            let unlisted = file.n_errors + file.n_warnings - file.problems.len();
+            let unlisted = file.errors + file.warnings - file.problems.len();
             if unlisted > 0 {
                 text.push_str(&format!("and {unlisted} more; --limit lists more\n"));
             }
             text.push_str(&format!(
                 "{}: {}, {}, {}, {}\n",
-                file.source.path.display(),
-                file.source.format.name,
-                counted(file.n_rows, "good row"),
-                counted(file.n_errors, "error"),
-                counted(file.n_warnings, "warning")
+                file.path.display(),
+                file.format,
+                counted(file.rows, "good row"),
+                counted(file.errors, "error"),
+                counted(file.warnings, "warning")
             ));
             output::print(&text)?;
         }

@@ -2,15 +2,12 @@
 
 use std::path::Path;
 
-use quarry_factory::{Comparison, Damage, StepChange, compare};
+use quarry_build::{Comparison, Damage, StepChange, compare};
 
 use crate::eval::arguments::LayoutArgs;
 use crate::output;
 
 /// Prints what differs.
-///
-/// # Errors
-/// When nothing was built in one of the directories.
 pub fn run(first: &Path, second: &Path, layout: &LayoutArgs) -> anyhow::Result<()> {
     let comparison = compare(first, second)?;
     if layout.is_json() {

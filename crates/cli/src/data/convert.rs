@@ -77,9 +77,6 @@ impl From<GradesArg> for Grades {
 }
 
 /// Converts.
-///
-/// # Errors
-/// Like [`convert`]; when no input is named, or the target is none.
 pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     let named = args.to.as_deref().map(named).transpose()?;
     let (out, rest) = args.paths.split_last().context("expected a path to write")?;
@@ -91,7 +88,7 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     if let (Some(None), Some(name)) = (&args.hide_names, inputs.first().filter(|path| !path.exists()))
         && let Some(name) = name.to_str().filter(|name| language_called(name).is_some())
     {
-        bail!("{name}: no such file; as a language it belongs after an equals sign: --hide-names={name}");
+        bail!("{name}: no such file; for a language write --hide-names={name}");
     }
     let hide_names = args.hide_names.as_ref().map(|name| language(name.as_deref())).transpose()?;
     let options = ConvertOptions {

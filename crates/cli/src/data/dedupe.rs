@@ -62,9 +62,6 @@ enum OnArg {
 }
 
 /// Reports, and writes what is left.
-///
-/// # Errors
-/// When a file is missing or wrong, or the result cannot be written.
 pub fn run(args: &DedupeArgs) -> anyhow::Result<ExitCode> {
     if !(args.threshold > 0.0 && args.threshold <= 1.0) {
         bail!("--threshold {}: expected a similarity over 0 and at most 1", args.threshold);

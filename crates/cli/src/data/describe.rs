@@ -57,9 +57,6 @@ struct DescribedComparison<'a> {
 }
 
 /// Describes a data set, and compares it with others.
-///
-/// # Errors
-/// When a file is missing or wrong.
 pub fn run(args: &DescribeArgs) -> anyhow::Result<ExitCode> {
     let cutter = args.tokenizer.as_deref().map(TokenCutter::read).transpose()?;
     let failure = Mutex::new(None);
@@ -71,7 +68,7 @@ pub fn run(args: &DescribeArgs) -> anyhow::Result<ExitCode> {
             }
         }
     };
-    let census = |paths: &[PathBuf]| Census::of(&args.inputs.sources(paths)?, args.tokens, &tokenize);
+    let census = |paths: &[PathBuf]| Census::new(&args.inputs.sources(paths)?, args.tokens, &tokenize);
     let this = census(&args.paths)?;
     let mut comparisons = Vec::new();
     for path in &args.against {

@@ -21,7 +21,7 @@ pub struct DistractorsArgs {
     #[command(flatten)]
     inputs: Inputs,
     /// Number of distractors per query
-    #[arg(long, value_name = "N", default_value_t = 99)]
+    #[arg(long, value_name = "N", default_value_t = 99, value_parser = crate::settings::at_least_one)]
     count: usize,
     /// Where to draw them from
     #[arg(long, value_name = "RULE", default_value = "uniform")]
@@ -57,9 +57,6 @@ enum MatchingArg {
 }
 
 /// Samples.
-///
-/// # Errors
-/// When a file is missing or wrong, there are too few documents, or the result cannot be written.
 pub fn run(args: &DistractorsArgs) -> anyhow::Result<ExitCode> {
     let (inputs, out) = inputs_and_output(&args.paths)?;
     let benchmark = benchmark(&args.inputs.sources(inputs)?, &convert::ConvertOptions::default())?;

@@ -65,9 +65,6 @@ struct ListedField {
 }
 
 /// Prints the formats, or the fields of one.
-///
-/// # Errors
-/// When there is no such format, or stdout cannot be written.
 pub fn run(args: &FormatsArgs) -> anyhow::Result<ExitCode> {
     if let Some(name) = &args.named {
         let Some(format) = format_named(name) else {

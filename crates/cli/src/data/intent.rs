@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use quarry_factory::{Intents, for_each_query};
+use quarry_build::{Intents, for_each_query};
 use quarry_metrics::table::{Sections, Table};
 use serde::Serialize;
 
@@ -26,16 +26,12 @@ pub struct IntentArgs {
     #[arg(long, value_name = "OUT", conflicts_with_all = ["explain", "labels"])]
     form: Option<PathBuf>,
     /// Number of queries to draw for the form
-    #[arg(long, value_name = "N", default_value_t = 250, requires = "form")]
+    #[arg(long, value_name = "N", default_value_t = 250, requires = "form", value_parser = crate::settings::at_least_one)]
     sample: usize,
-    /// Treat the files as forms that people filled in: report how well the rules agree with them, and how well a
-    /// classifier trained on them does
+    /// Treat the files as forms that people filled in: report how well the rules agree with them
     #[arg(long, conflicts_with = "explain")]
     labels: bool,
-    /// Write a classifier that is trained on all labels
-    #[arg(long, value_name = "FILE", requires = "labels")]
-    save: Option<PathBuf>,
-    /// Seed for drawing queries and for the folds of cross-validation
+    /// Seed for drawing queries
     #[arg(long, value_name = "SEED", default_value_t = 42)]
     seed: u64,
     #[command(flatten)]
@@ -54,15 +50,12 @@ pub struct IntentReport<'a> {
 }
 
 /// Counts the queries of each category.
-///
-/// # Errors
-/// When a file cannot be read.
 pub fn run(args: &IntentArgs) -> anyhow::Result<ExitCode> {
     if let Some(form) = &args.form {
         return study::write_form(&args.files, form, args.sample, args.seed);
     }
     if args.labels {
-        return study::report(&args.files, args.seed, args.save.as_deref(), &args.layout);
+        return study::report(&args.files, &args.layout);
     }
     let intents = Intents::builtin();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();

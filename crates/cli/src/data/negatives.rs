@@ -27,10 +27,10 @@ pub struct NegativesArgs {
     #[arg(long, default_value = "hybrid")]
     method: Method,
     /// Maximum number of negatives for each query
-    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = crate::settings::at_least_one)]
     count: usize,
     /// Number of top-ranked functions to consider
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = crate::settings::at_least_one)]
     depth: usize,
     /// Choose candidates from all repositories, not just the query's own
     #[arg(long)]
@@ -39,20 +39,19 @@ pub struct NegativesArgs {
     #[arg(long, value_name = "DIR", default_value = model::BUILTIN)]
     judge: PathBuf,
     /// Maximum similarity of a negative to the query, as a fraction of the positive's similarity
-    #[arg(long, value_name = "SHARE", default_value_t = 0.95)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.95, value_parser = above_zero)]
     maximum_share: f32,
     #[command(flatten)]
     models: ModelArgs,
 }
 
+fn above_zero(text: &str) -> Result<f32, String> {
+    let number = text.parse().ok().filter(|number: &f32| *number > 0.0 && number.is_finite());
+    number.ok_or_else(|| "expected a number above 0".to_owned())
+}
+
 /// Looks for negatives and writes them.
-///
-/// # Errors
-/// When a file or a model cannot be used, or the result cannot be written.
 pub fn run(args: &NegativesArgs) -> anyhow::Result<ExitCode> {
-    if !args.maximum_share.is_finite() || args.maximum_share <= 0.0 || args.count == 0 || args.depth == 0 {
-        bail!("expected --maximum-share above 0, and --count and --depth of 1 or more");
-    }
     let staged = Staged::new(&args.out)?;
     let mut rows = read(&args.pairs)?;
     let models = args.models.resolve(None)?;

@@ -69,9 +69,6 @@ struct PulledFile {
 }
 
 /// Lists data sets, or downloads one. An interrupted download is resumed.
-///
-/// # Errors
-/// When there is no such data set, or a file cannot be downloaded, verified or written.
 pub fn run(args: &PullArgs) -> anyhow::Result<ExitCode> {
     let sets = public_sets();
     let Some(name) = &args.name else {
@@ -141,7 +138,7 @@ fn pull(file: &PublicFile, base: &Url, directory: &Path) -> anyhow::Result<Pulle
     Ok(PulledFile { path: target, bytes: got.size, kept: got.kept, sha256: got.sha256, verified })
 }
 
-/// Whether a file holds others, by its name.
+/// True for the name of an archive.
 fn is_archive(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     [".zip", ".tar", ".tar.gz", ".tgz"].iter().any(|ending| name.ends_with(ending))

@@ -1,11 +1,11 @@
-//! `quarry data split`: parts that share no query.
+//! `quarry data split`: parts that share no query and no answer.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use quarry_corpus::dataset::split::{Part, WEIGHTS, split};
+use quarry_corpus::dataset::split::{Part, Together, WEIGHTS, split};
 use quarry_text::counted;
 
 use super::{Inputs, inputs_and_output};
@@ -22,6 +22,10 @@ pub struct SplitArgs {
     /// Parts limited to queries with a positive and to their positives, as in CoSQA's dev and test for search
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     positives_only: Vec<String>,
+    /// Keep only equal queries in one part, as published splits do, instead of also those that are nearly equal or have an
+    /// answer in common
+    #[arg(long)]
+    equal_queries: bool,
     /// Seed of the random numbers
     #[arg(long, default_value_t = 42)]
     seed: u64,
@@ -49,9 +53,6 @@ fn part(text: &str) -> Result<Part, String> {
 }
 
 /// Splits.
-///
-/// # Errors
-/// When a file is missing or wrong, or the result cannot be written.
 pub fn run(args: &SplitArgs) -> anyhow::Result<ExitCode> {
     let (inputs, out) = inputs_and_output(&args.paths)?;
     let mut parts = args.parts.clone();
@@ -61,7 +62,8 @@ pub fn run(args: &SplitArgs) -> anyhow::Result<ExitCode> {
         };
         part.positives_only = true;
     }
-    for part in split(&args.inputs.sources(inputs)?, &parts, args.seed, out)? {
+    let together = if args.equal_queries { Together::Equal } else { Together::Related };
+    for part in split(&args.inputs.sources(inputs)?, &parts, (args.seed, together), out)? {
         let left_out = match part.left_out {
             0 => String::new(),
             count => format!(", {} that do not match left out", counted(count, "row")),

@@ -26,6 +26,9 @@ pub struct AgreementArgs {
     /// Column that names the rated units and contains no ratings
     #[arg(long, value_name = "NAME")]
     unit_column: Option<String>,
+    /// Columns of ratings, separated by commas [default: all but the unit column]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    raters: Vec<String>,
     /// Also average Krippendorff's alpha over blocks of N rows, as CoSQA+ does with 100
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     block: Option<u32>,
@@ -47,7 +50,7 @@ pub struct AgreementReport<'a> {
     labels: &'a [String],
     #[serde(flatten)]
     agreement: Agreement,
-    /// How intervals and p-values are resampled.
+    /// Resampling for intervals and p-values.
     bootstrap: Bootstrap,
 }
 
@@ -56,10 +59,10 @@ pub struct AgreementReport<'a> {
 /// # Errors
 /// When the file is missing or malformed, or holds text where the level needs numbers.
 pub fn run(args: &AgreementArgs) -> anyhow::Result<()> {
-    let bootstrap = args.bootstrap.resolve()?;
+    let bootstrap = args.bootstrap.resolve();
     let table = RatingTable::read(&args.file)?;
     let Ratings { raters, units, labels } =
-        table.ratings(args.unit_column.as_deref(), args.level != Level::Nominal)?;
+        table.ratings(&args.raters, args.unit_column.as_deref(), args.level != Level::Nominal)?;
     if args.level == Level::Ratio && units.iter().flatten().flatten().any(|value| *value < 0.0) {
         bail!("{}: expected ratings of 0 or more at level ratio, found a negative one", args.file.display());
     }
@@ -73,9 +76,10 @@ pub fn run(args: &AgreementArgs) -> anyhow::Result<()> {
 fn sections(report: &AgreementReport<'_>, block: Option<u32>) -> Sections {
     let agreement = &report.agreement;
     let counts = format!(
-        "{}, {}, {}",
+        "{}, {} ({}), {}",
         counted(agreement.units, "unit"),
         counted(report.raters.len(), "rater"),
+        report.raters.join(", "),
         counted(agreement.ratings, "rating")
     );
     let sections = Sections::new().text(counts).table(all_raters(agreement, block));

@@ -9,7 +9,7 @@ use quarry_eval::evaluation::{Conventions, Evaluation, QuerySelection, ScorePrec
 use quarry_eval::method::Method;
 use quarry_eval::result_file::ResultFormat;
 use quarry_metrics::ranking::TiePolicy;
-use quarry_metrics::significance::Bootstrap;
+use quarry_metrics::significance::{Bootstrap, MAX_RESAMPLES};
 use quarry_metrics::table::{Layout, Sections};
 use quarry_metrics::{Gain, Measure};
 use serde::Serialize;
@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde::de::value::{Error as NameError, StrDeserializer};
 
 use super::models::{ModelArgs, Models};
+use crate::settings::up_to;
 use crate::{new_file, output};
 
 /// Whether abstention is measured.
@@ -30,7 +31,7 @@ pub struct AbstentionArgs {
 /// The method that is measured, and its models.
 #[derive(Debug, Args)]
 pub struct MethodArgs {
-    /// bow, bm25, bm25-lucene, overlap, static, fast or hybrid, balanced, best, the path of a model, api:MODEL,
+    /// bow, bm25, bm25-lucene, overlap, static, fast or hybrid, best, the path of a model, api:MODEL,
     /// chat:MODEL, vectors:DIR, run:FILE, or a combination, as in rrf(bm25, static), zscore(bm25, 2 * static), mean(…),
     /// max-abs(…), rerank(bm25, static)
     #[arg(long, value_name = "METHOD", default_value = "hybrid")]
@@ -41,7 +42,7 @@ pub struct MethodArgs {
     models: ModelArgs,
 }
 
-/// What replaces the built-in model.
+/// Models in place of the built-in one.
 #[derive(Debug, Args)]
 pub struct BuiltinModelArgs {
     /// Model in place of the built-in one: a transformer's directory, or a static model's file or directory
@@ -49,7 +50,7 @@ pub struct BuiltinModelArgs {
     pub path: Option<PathBuf>,
 }
 
-/// Which qrels of a directory are read.
+/// Choice of qrels in a directory.
 #[derive(Debug, Args)]
 pub struct SplitArgs {
     /// Split whose qrels to read in a directory: qrels/SPLIT.tsv
@@ -57,7 +58,7 @@ pub struct SplitArgs {
     pub name: String,
 }
 
-/// Where labeled repositories are checked out. Commands that cannot do without say so by `mut_arg`.
+/// Directory of labeled repositories. Commands that require it say so by `mut_arg`.
 #[derive(Debug, Args)]
 pub struct ReposArgs {
     /// Directory with a directory REPO for each repository, `git archive REVISION -- ROOT | tar -x -C DIR/REPO`; may be
@@ -66,7 +67,7 @@ pub struct ReposArgs {
     pub directories: Vec<PathBuf>,
 }
 
-/// What is measured of rankings.
+/// Measures of rankings.
 #[derive(Debug, Args)]
 pub struct RankingArgs {
     /// Metrics, separated by commas: mrr, mmrr, map, ndcg (each also with a cut-off, as mrr@10), recall@K, precision@K,
@@ -80,7 +81,7 @@ pub struct RankingArgs {
     pub ties: Option<TiePolicy>,
 }
 
-/// What evaluation tools disagree on.
+/// Choices that evaluation tools make differently.
 #[derive(Debug, Args)]
 pub struct ConventionArgs {
     #[command(flatten)]
@@ -105,7 +106,7 @@ pub struct PrecisionArgs {
     scores: ScorePrecision,
 }
 
-/// Where results go.
+/// Destinations of results.
 #[derive(Debug, Args)]
 pub struct OutputArgs {
     #[command(flatten)]
@@ -217,11 +218,11 @@ impl ResultFileArgs {
     }
 }
 
-/// How intervals and p-values are computed.
+/// Options of intervals and p-values.
 #[derive(Debug, Args)]
 pub struct BootstrapArgs {
     /// Number of resamples for intervals and p-values
-    #[arg(long, value_name = "N", default_value_t = Bootstrap::default().resamples)]
+    #[arg(long, value_name = "N", default_value_t = Bootstrap::default().resamples, value_parser = up_to::<MAX_RESAMPLES>)]
     resamples: usize,
     /// Seed of the resamples
     #[arg(long, value_name = "SEED", default_value_t = Bootstrap::default().seed)]
@@ -254,11 +255,8 @@ impl AbstentionArgs {
 }
 
 impl BootstrapArgs {
-    pub fn resolve(&self) -> anyhow::Result<Bootstrap> {
-        if self.resamples == 0 {
-            bail!("expected --resamples of 1 or more, found 0");
-        }
-        Ok(Bootstrap { resamples: self.resamples, seed: self.seed, ..Bootstrap::default() })
+    pub fn resolve(&self) -> Bootstrap {
+        Bootstrap { resamples: self.resamples, seed: self.seed, ..Bootstrap::default() }
     }
 }
 

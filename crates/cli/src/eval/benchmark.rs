@@ -43,7 +43,7 @@ pub struct BenchmarkArgs {
     #[arg(long = "run", value_name = "FILE")]
     run_file: Option<PathBuf>,
     /// Write only the best N documents per query to that run [default: all]
-    #[arg(long, value_name = "N", requires = "run_file")]
+    #[arg(long, value_name = "N", requires = "run_file", value_parser = crate::settings::at_least_one)]
     depth: Option<usize>,
     #[command(flatten)]
     conventions: ConventionArgs,
@@ -110,7 +110,7 @@ pub struct BenchmarkReport<'a> {
     beside: BTreeMap<String, f64>,
     /// The choices on which evaluation tools disagree.
     conventions: Conventions,
-    /// How intervals and p-values are resampled.
+    /// Resampling for intervals and p-values.
     bootstrap: Bootstrap,
     /// Time in milliseconds.
     took_ms: f64,
@@ -127,7 +127,7 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
         args.directory.as_deref().context("expected a BEIR directory; see `quarry eval --help`")?;
     let split = &args.split.name;
     let (method, models) = (&args.method.method, args.method.models()?);
-    let (bootstrap, conventions) = (args.bootstrap.resolve()?, args.conventions.resolve(None));
+    let (bootstrap, conventions) = (args.bootstrap.resolve(), args.conventions.resolve(None));
     let shown = args.conventions.measures(Measure::standard);
     let measures = args.files.with_measures(&shown);
     let benchmark = beir::read(directory, split)?;
@@ -166,7 +166,7 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
         beside: args.files.beside.as_deref().map_or(Ok(BTreeMap::new()), |path| beside(path, Some(split)))?,
         conventions,
         bootstrap,
-        took_ms: quarry_answer::milliseconds(start.elapsed()),
+        took_ms: quarry_session::milliseconds(start.elapsed()),
     };
     finish(&args.output, &evaluation, &report)
 }
@@ -178,7 +178,7 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
 pub fn score(args: &ScoreArgs) -> anyhow::Result<()> {
     let start = Instant::now();
     let (bootstrap, conventions) =
-        (args.bootstrap.resolve()?, args.conventions.resolve(Some(&args.precision)));
+        (args.bootstrap.resolve(), args.conventions.resolve(Some(&args.precision)));
     let qrels = qrels::read(&args.qrels)?;
     let run = run_format::read(&args.run_file)?;
     let shown = args.conventions.measures(Measure::standard);
@@ -201,7 +201,7 @@ pub fn score(args: &ScoreArgs) -> anyhow::Result<()> {
         beside: args.files.beside.as_deref().map_or(Ok(BTreeMap::new()), |path| beside(path, None))?,
         conventions,
         bootstrap,
-        took_ms: quarry_answer::milliseconds(start.elapsed()),
+        took_ms: quarry_session::milliseconds(start.elapsed()),
     };
     finish(&args.output, &evaluation, &report)
 }

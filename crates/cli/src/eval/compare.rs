@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::Args;
 use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::run::{RankedDocuments, Run};
-use quarry_corpus::formats::{beir, qrels, run as run_format};
+use quarry_corpus::formats::{Document, beir, qrels, run as run_format};
 use quarry_eval::evaluation::{self, Conventions, Evaluation, evaluate_run, most_moved};
 use quarry_metrics::Measure;
 use quarry_metrics::significance::{Bootstrap, PairedComparison};
@@ -59,7 +59,7 @@ pub struct ComparisonReport<'a> {
     comparisons: Vec<RunComparison<'a>>,
     /// The choices on which evaluation tools disagree.
     conventions: Conventions,
-    /// How intervals and p-values are resampled.
+    /// Resampling for intervals and p-values.
     bootstrap: Bootstrap,
 }
 
@@ -80,7 +80,7 @@ struct RunComparison<'a> {
 /// When a file is missing or malformed, or two runs share no query.
 pub fn run(args: &CompareArgs) -> anyhow::Result<()> {
     let (bootstrap, conventions) =
-        (args.bootstrap.resolve()?, args.conventions.resolve(Some(&args.precision)));
+        (args.bootstrap.resolve(), args.conventions.resolve(Some(&args.precision)));
     let measures = args.conventions.measures(Measure::headline);
     let qrels = qrels::read(&args.qrels)?;
     let mut runs = Vec::new();
@@ -101,10 +101,14 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<()> {
         let rows = found.measures.iter().map(|(measure, found)| (measure.to_string(), found));
         sections = sections.text(heading).table(table(rows)).text("\n");
     }
+    let undecided = undecided(&args.runs, &comparisons, &bootstrap);
     sections = sections.text(
         "p-values are two-sided; those in brackets are corrected (Holm) over all rows, separately for \
                        each test",
     );
+    if !undecided.is_empty() {
+        sections = sections.text(undecided);
+    }
     if let [of_baseline, others_runs @ ..] = &runs[..] {
         let texts = args.benchmark.as_deref().map(Texts::read).transpose()?.unwrap_or_default();
         for ((path, other), run) in args.runs.iter().zip(&others).zip(others_runs) {
@@ -129,6 +133,30 @@ pub fn run(args: &CompareArgs) -> anyhow::Result<()> {
         bootstrap,
     };
     args.layout.print(&report, || sections)
+}
+
+/// Sentences on the differences whose interval and p-values contradict each other.
+fn undecided(runs: &[PathBuf], comparisons: &[evaluation::Comparison], bootstrap: &Bootstrap) -> String {
+    let mut text = String::new();
+    for (run, found) in runs.iter().zip(comparisons) {
+        for (measure, found) in &found.measures {
+            let tests =
+                found.tests.iter().filter(|(_, test)| found.difference.contradicts(test.test.p, bootstrap));
+            let names: Vec<String> =
+                tests.map(|(name, test)| format!("{name}: p = {:.4}", test.test.p)).collect();
+            if !names.is_empty() {
+                let _ = writeln!(
+                    text,
+                    "{measure} of {}: the interval {} and {} contradict each other, because intervals and tests are \
+                     computed by different methods; the difference is not decided at this level",
+                    run.display(),
+                    format_interval(found.difference.interval),
+                    names.join(", "),
+                );
+            }
+        }
+    }
+    text
 }
 
 /// A row for each measure: means, difference, effect and tests.
@@ -162,7 +190,7 @@ pub(super) fn table<'a>(measures: impl IntoIterator<Item = (String, &'a PairedCo
 #[derive(Default)]
 struct Texts {
     queries: HashMap<String, String>,
-    documents: HashMap<String, String>,
+    documents: HashMap<String, Document>,
 }
 
 /// Width of a column of code, in characters.
@@ -175,10 +203,7 @@ impl Texts {
         let (queries, documents) = beir::read_texts(directory)?;
         Ok(Self {
             queries: queries.into_iter().map(|query| (query.id, query.text)).collect(),
-            documents: documents
-                .into_iter()
-                .map(|document| (document.id.clone(), document.full_text().into()))
-                .collect(),
+            documents: documents.into_iter().map(|document| (document.id.clone(), document)).collect(),
         })
     }
 
@@ -194,11 +219,13 @@ impl Texts {
             let relevant =
                 |id: &str| qrels.get(query).and_then(|judged| judged.get(id)).is_some_and(|grade| *grade > 0);
             document.map_or("nothing".into(), |id| {
-                format!("{id}{}", if relevant(id) { " (relevant)" } else { "" })
+                let label = self.documents.get(id).map_or_else(|| id.to_owned(), Document::label);
+                format!("{label}{}", if relevant(id) { " (relevant)" } else { "" })
             })
         });
-        let codes =
-            sides.map(|document| document.and_then(|id| self.documents.get(id)).map_or("", String::as_str));
+        let codes = sides.map(|document| {
+            document.and_then(|id| self.documents.get(id)).map_or("", |document| document.text.as_str())
+        });
         let columns = [before, after].map(|value| format!("{value:.4}"));
         let heads =
             [("a", 0), ("b", 1)].map(|(name, side)| format!("{name} {}: {}", columns[side], headings[side]));

@@ -7,13 +7,17 @@ use anyhow::{Context, bail};
 use clap::Args;
 use quarry_corpus::formats::localize::{self as format, Issue};
 use quarry_eval::localize::entity::Level;
+use quarry_eval::localize::lines::LinesSummary;
 use quarry_eval::localize::report::{LocalizeReport, Summaries, compared, issue_lines, report};
 use quarry_eval::localize::{Localizer, Outcome, Places, localize};
 use quarry_eval::plan::write_whole;
 use quarry_eval::reading::trees::ask_issues;
+use quarry_index::{Filter, Index, RankingWeights};
 use quarry_metrics::significance::Bootstrap;
 use quarry_metrics::table::{Sections, Table};
+use quarry_session::context::{ContextRequest, Weights, context};
 use quarry_text::counted;
+use quarry_walk::FileFlags;
 use serde::Serialize;
 
 use super::arguments::{BootstrapArgs, BuiltinModelArgs, OutputArgs};
@@ -26,15 +30,15 @@ use crate::{new_file, output, progress};
 /// Arguments of `quarry eval localize`.
 #[derive(Debug, Args)]
 pub struct LocalizeArgs {
-    /// Issues, one JSON object per line: id, repository (OWNER/NAME), commit, text, functions (path:Class.method),
-    /// files, source
+    /// Issues, one JSON object per line: id, repository (OWNER/NAME), commit, text, functions (path:Class.method) or lines
+    /// (path, start, end), files, source
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Directory with local clones, bare or not, named OWNER/NAME, OWNER+NAME, OWNER__NAME or NAME; may be repeated:
     /// the first that contains a repository is used
     #[arg(long = "repos", value_name = "MIRRORS", required = true)]
     mirrors: Vec<PathBuf>,
-    /// grep (functions around matches of the rarest words), bm25, static, fast or hybrid, balanced, best, the path of a
+    /// grep (functions around matches of the rarest words), bm25, static, fast or hybrid, best, the path of a
     /// model, or a method that ranks documents, as bm25-lucene, over all functions; may be repeated: the others are
     /// compared with the first
     #[arg(long = "method", value_name = "METHOD", default_value = "hybrid")]
@@ -49,7 +53,7 @@ pub struct LocalizeArgs {
     #[arg(long = "source", value_name = "NAME")]
     sources: Vec<String>,
     /// Use at most N issues, drawn evenly from sources and repositories
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::settings::at_least_one)]
     limit: Option<usize>,
     /// Also write an HTML page that shows the first results for each issue
     #[arg(long, value_name = "FILE")]
@@ -77,7 +81,7 @@ pub struct Printed<'a> {
     dataset: String,
     #[serde(flatten)]
     report: &'a LocalizeReport,
-    /// How intervals and p-values are resampled.
+    /// Resampling for intervals and p-values.
     bootstrap: Bootstrap,
     /// Time in milliseconds.
     took_ms: f64,
@@ -89,17 +93,22 @@ pub struct Printed<'a> {
 /// When the file or a clone is missing or malformed, no issue is left, or a method fails.
 pub fn run(args: &LocalizeArgs) -> anyhow::Result<()> {
     let start = Instant::now();
-    let bootstrap = args.bootstrap.resolve()?;
+    let bootstrap = args.bootstrap.resolve();
     let issues = args.chosen(format::read(&args.file)?)?;
     let models = args.models.resolve(args.model.path.clone())?;
     let (_temporary, work) = args.work_directory()?;
-    let places = Places { mirrors: &args.mirrors, work: &work, features: args.features.is_some() };
+    let places = Places {
+        mirrors: &args.mirrors,
+        work: &work,
+        features: args.features.is_some(),
+        shown: Some(&shown_units),
+    };
     let bar = progress::Progress::new("issues", issues.len());
     bar.show();
     if args.policy.is_given() {
         let method = match args.methods.as_slice() {
             [Localizer::Method(method)] => method,
-            _ => bail!("--policy requires a single --method that searches, such as hybrid or balanced"),
+            _ => bail!("--policy requires a single --method that searches, such as hybrid or best"),
         };
         let reads = ask_issues(&issues, method, places, &models, &|| bar.inc(1), &mut |tree, questions| {
             reading::ask(&args.policy, tree, questions)
@@ -123,9 +132,23 @@ pub fn run(args: &LocalizeArgs) -> anyhow::Result<()> {
     if let Some(path) = &args.page {
         write_page(path, &dataset, &issues, (&methods, &outcome), &report)?;
     }
-    let took_ms = quarry_answer::milliseconds(start.elapsed());
+    let took_ms = quarry_session::milliseconds(start.elapsed());
     let printed = Printed { dataset, report: &report, bootstrap, took_ms };
     args.output.layout.print(&printed, || sections(&printed.dataset, &report))
+}
+
+/// The units that `quarry context` shows in full.
+fn shown_units(index: &Index, text: &str, max_tokens: usize) -> Result<Vec<usize>, quarry_index::Error> {
+    let filter = Filter::default().without(FileFlags::TEST | FileFlags::DOCUMENTATION);
+    let request = ContextRequest {
+        query: text,
+        filter: &filter,
+        ranking: &RankingWeights::default(),
+        max_tokens,
+        weights: Weights::default(),
+        prefixes: &[],
+    };
+    Ok(context(index, &request)?.shown)
 }
 
 impl LocalizeArgs {
@@ -143,9 +166,6 @@ impl LocalizeArgs {
             );
         }
         let Some(limit) = self.limit.filter(|limit| *limit < issues.len()) else { return Ok(issues) };
-        if limit == 0 {
-            bail!("expected --limit of 1 or more, found 0");
-        }
         issues.sort_by(|a, b| (&a.source, &a.repository).cmp(&(&b.source, &b.repository)));
         let n = issues.len();
         let is_drawn = |position: usize| (position + 1) * limit / n > position * limit / n;
@@ -178,7 +198,9 @@ fn note_left_out(report: &LocalizeReport) {
     }
     if report.unread_files > 0 {
         let files = counted(report.unread_files, "file");
-        output::note(&format!("skipped {files} over all commits: too large, or missing in the clone"));
+        output::note(&format!(
+            "skipped {files} over all commits: too large, alone or together, or missing in the clone"
+        ));
     }
 }
 
@@ -196,6 +218,19 @@ fn level_table(report: &LocalizeReport, level: Level) -> Table {
         table.push(std::iter::once(method.method.clone()).chain(cells(&method.all, level, &SHOWN)));
     }
     table
+}
+
+/// The changed lines, if issues have them.
+fn lines_table(report: &LocalizeReport) -> Option<Table> {
+    let rows: Vec<(&str, &LinesSummary)> =
+        report.methods.iter().filter_map(|of| Some((of.method.as_str(), of.all.lines.as_ref()?))).collect();
+    let names: Vec<&str> = rows.first()?.1.metrics.keys().map(String::as_str).collect();
+    let mut table = Table::new(["lines", "issues"].into_iter().chain(names.iter().copied()));
+    for (method, LinesSummary { issues, metrics }) in rows {
+        let values = names.iter().map(|name| shown::format_defined(metrics.get(*name).copied()));
+        table.push([method.to_owned(), issues.to_string()].into_iter().chain(values));
+    }
+    Some(table)
 }
 
 /// Means of measures at a level, and the interval of the main one.
@@ -242,6 +277,9 @@ fn sections(dataset: &str, report: &LocalizeReport) -> Sections {
     let mut sections = Sections::new().text(heading);
     for level in Level::ALL {
         sections = sections.table(level_table(report, level)).text("\n");
+    }
+    if let Some(table) = lines_table(report) {
+        sections = sections.table(table).text("\n");
     }
     sections = sections.table(groups_table(report)).text("\n");
     for method in &report.methods {

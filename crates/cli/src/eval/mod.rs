@@ -3,13 +3,18 @@
 pub mod agreement;
 pub(crate) mod arguments;
 pub mod benchmark;
+#[cfg(feature = "data")]
+mod chat_matcher;
 pub mod compare;
 pub mod localize;
 pub mod models;
+pub mod next;
 pub mod plan;
 pub mod protocol;
 pub mod reading;
+pub mod related;
 mod reliability;
+mod remote_model;
 pub mod repo;
 pub mod repo_search;
 mod report;
@@ -20,7 +25,6 @@ pub mod verdicts;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-#[cfg(all(test, feature = "full"))]
 pub use protocol::INPUTS;
 #[cfg(feature = "serve")]
 pub use report::documents;
@@ -41,6 +45,8 @@ enum Command {
     Score(benchmark::ScoreArgs),
     /// Compare TREC runs with a baseline, query by query: intervals, tests, effect sizes
     Compare(compare::CompareArgs),
+    /// Find the documents to judge next: those that could change the order of runs, until it is certain
+    Next(next::NextArgs),
     /// Compute inter-rater agreement: Krippendorff's alpha, kappas, correlations, Cronbach's alpha
     Agreement(agreement::AgreementArgs),
     /// Score verdicts: accuracy, F1, ROC AUC, McNemar's test; or the calibration of probabilities
@@ -51,6 +57,8 @@ enum Command {
     RepoSearch(repo_search::RepoSearchArgs),
     /// Measure how well issues lead to the functions that their fixes changed: Acc@k, MRR, NDCG
     Localize(localize::LocalizeArgs),
+    /// Measure how well histories would have been foreseen: tests of a function, and what changes with it
+    Related(related::RelatedArgs),
     /// Measure a method by the protocol of a paper, or list the protocols
     Protocol(Box<protocol::ProtocolArgs>),
     /// Choose the weights of the ranking, cross-validated by repository, and measure what each part contributes
@@ -69,11 +77,13 @@ pub fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         Some(Command::Score(args)) => benchmark::score(args)?,
         Some(Command::Compare(args)) => compare::run(args)?,
+        Some(Command::Next(args)) => return next::run(args),
         Some(Command::Agreement(args)) => agreement::run(args)?,
         Some(Command::Verdicts(args)) => verdicts::run(args)?,
         Some(Command::Repo(args)) => return repo::run(args),
         Some(Command::RepoSearch(args)) => repo_search::run(args)?,
         Some(Command::Localize(args)) => localize::run(args)?,
+        Some(Command::Related(args)) => related::run(args)?,
         Some(Command::Protocol(args)) => protocol::run(args)?,
         Some(Command::Tune(args)) => tune::run(args)?,
         Some(Command::Run(args)) => plan::run(args)?,

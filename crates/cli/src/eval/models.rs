@@ -4,10 +4,13 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+#[cfg(feature = "data")]
+use super::chat_matcher::ChatMatcher;
+use super::remote_model::{Prefixes, RemoteModel};
 use anyhow::{Context, bail};
 use clap::Args;
 use quarry_corpus::formats::Document;
-use quarry_embed::shipped::Tier;
+use quarry_embed::shipped;
 use quarry_embed::{CachedEmbedder, EmbedError, Embedder, WithReranker};
 use quarry_eval::EvalError;
 use quarry_eval::method::{ApiModel, ChatModel, ModelName, ModelSource, Scorer};
@@ -15,25 +18,24 @@ use quarry_eval::plan::Input;
 use quarry_llm::{
     Budget, Cache, Client, Cost, Limits, LlmError, Money, Provider, Recording, Settings, Transport,
 };
-use quarry_remote::{Prefixes, RemoteModel};
 use quarry_text::counted;
 use serde::Deserialize;
 use toml::Table;
 
 use crate::cache::{ANSWERS, VECTORS};
-use crate::model::{self, Quality};
+use crate::model;
 use crate::output;
 use crate::settings::named_llm;
 
-/// Where OpenAI's own API begins, and the environment variables that its clients agree on.
+/// Address of OpenAI's own API, and the environment variables that its clients agree on.
 const OPENAI: &str = "https://api.openai.com/v1";
 const ADDRESS_VARIABLE: &str = "OPENAI_BASE_URL";
 const KEY_VARIABLE: &str = "OPENAI_API_KEY";
 
-/// How models are reached, and where their answers are kept.
+/// Access to models, and the cache of their answers.
 #[derive(Debug, Args)]
 pub struct ModelArgs {
-    /// Settings of models behind an API (api:MODEL, chat:MODEL) and of cached vectors; may be repeated, later ones win
+    /// Settings of models behind an API (api:MODEL, chat:MODEL) and of cached vectors; may be repeated, later ones win.
     ///
     /// SETTING is KEY=VALUE, a TOML file, or the NAME of a table `[llm.NAME]` in your settings. Keys are those of
     /// `[model]` in a judging plan (provider, base_url, key_variable, input_price, …), `budget` in dollars,
@@ -55,7 +57,7 @@ struct ClientSettings {
     cache: Option<CacheSetting>,
 }
 
-/// Where vectors and answers are kept.
+/// Directory of cached vectors and answers.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "expected a directory, true or false")]
 enum CacheSetting {
@@ -119,7 +121,7 @@ impl ModelArgs {
     }
 }
 
-/// What one `--llm` sets, for the server and for us. A mistake is reported before anything is embedded.
+/// One `--llm` setting, for the server and for us. A mistake is reported before anything is embedded.
 fn read_setting(setting: &str) -> anyhow::Result<(Table, Table)> {
     let is_key =
         |key: &str| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
@@ -191,7 +193,7 @@ fn remote(error: LlmError) -> EmbedError {
 
 impl Models {
     /// The same models, whose servers others ask.
-    #[cfg(feature = "workers")]
+    #[cfg(feature = "data")]
     pub fn asked_by(self, transports: Box<OpenTransport>) -> Self {
         Self { transports: Some(transports), ..self }
     }
@@ -211,8 +213,7 @@ impl Models {
         let path = match name {
             ModelName::Builtin => self.builtin.as_deref(),
             ModelName::Path(path) => Some(path),
-            ModelName::Reranker(Tier::Balanced) => return self.reranker(Quality::Balanced),
-            ModelName::Reranker(Tier::Best) => return self.reranker(Quality::Best),
+            ModelName::Reranker => return self.reranker(),
             ModelName::Api(api) => {
                 let client = self.api_client(api).map_err(remote)?;
                 let prefixes =
@@ -220,20 +221,16 @@ impl Models {
                 return Ok(Arc::new(RemoteModel::new(client, prefixes)?));
             }
         };
-        if let Some(quality) = path.and_then(Quality::with_reranker) {
-            return Ok(Arc::new(WithReranker {
-                first: model::load(None)?,
-                reranker: self.reranker(quality)?,
-            }));
+        if path.is_some_and(shipped::is_reranker) {
+            return Ok(Arc::new(WithReranker { first: model::load(None)?, reranker: self.reranker()? }));
         }
         let embedder = model::load(path)?;
         if model::is_static(path) { Ok(embedder) } else { self.cached(embedder) }
     }
 
-    /// The transformers of a quality that has some, whose vectors are kept.
-    fn reranker(&self, quality: Quality) -> Result<Arc<dyn Embedder>, EmbedError> {
-        let found = quality.reranker(|directory| self.cached(model::load(Some(directory))?))?;
-        Ok(found.unwrap_or_else(|| unreachable!("{quality:?} has no reranker")))
+    /// The re-ranker of `--quality best`, with cached vectors.
+    fn reranker(&self) -> Result<Arc<dyn Embedder>, EmbedError> {
+        self.cached(model::load(Some(&model::reranker()?))?)
     }
 
     fn cached(&self, embedder: Arc<dyn Embedder>) -> Result<Arc<dyn Embedder>, EmbedError> {
@@ -248,8 +245,8 @@ impl Models {
         }
     }
 
-    /// What the vectors of a model behind an API depend on besides the method's name: the server, or the recording that
-    /// replaces it.
+    /// Dependencies of the vectors of a model behind an API besides the method's name: the server, or the recording
+    /// that replaces it.
     ///
     /// # Errors
     /// When the settings are wrong, or the recording cannot be read.
@@ -264,12 +261,12 @@ impl Models {
     /// As [`Models::api_identity`].
     pub fn chat_identity(&self, chat: &ChatModel) -> Result<String, EvalError> {
         let settings = settings(&self.endpoint, &chat.model).map_err(remote)?;
-        #[cfg(feature = "judge")]
+        #[cfg(feature = "data")]
         let prompts = {
-            let found = quarry_annotate::ChatMatcher::prompts_identity(chat);
+            let found = ChatMatcher::prompts_identity(chat);
             found.map_err(|source| EvalError::Chat { model: chat.model.clone(), source: Box::new(source) })?
         };
-        #[cfg(not(feature = "judge"))]
+        #[cfg(not(feature = "data"))]
         let prompts = "";
         let identity =
             format!("{:?} {} {}", settings.provider, settings.base_url, self.recording_identity()?);
@@ -335,9 +332,8 @@ impl ModelSource for Models {
         self.load(name)
     }
 
-    #[cfg(feature = "judge")]
+    #[cfg(feature = "data")]
     fn chat(&self, chat: &ChatModel, documents: &[Document]) -> Result<(Box<dyn Scorer>, String), EvalError> {
-        use quarry_annotate::ChatMatcher;
         use quarry_eval::method::AllPairs;
 
         let failed = |source| EvalError::Chat { model: chat.model.clone(), source };

@@ -2,18 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use clap::Args;
 use quarry_eval::plan::{
     Event, Locations, Plan, PlannedRun, Program, Store, TrainedModels, Trainer, running_build, write_whole,
 };
 use quarry_eval::report;
+use quarry_files::Outputs;
 use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
 use serde::Serialize;
 
 use super::arguments::{LayoutArgs, ReposArgs};
 use super::models::ModelArgs;
-use crate::output;
+use crate::{new_file, output};
 
 /// Arguments of `quarry eval run`.
 #[derive(Debug, Args)]
@@ -32,6 +34,9 @@ pub struct RunArgs {
     /// Directory of the results; existing results are reused [default: PLAN.results beside the plan]
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
+    /// Directory that `page` and `json` of the plan are relative to [default: the plan's directory]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
     /// Write the page of the results to FILE [default: report.html in their directory]
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
@@ -54,7 +59,10 @@ struct Environment {
 /// Name of the file with the results, in their directory.
 pub const RESULTS: &str = "results.json";
 
-/// What trains the models of plans.
+/// Name of the page of the results, in their directory.
+pub const REPORT: &str = "report.html";
+
+/// Trains the models of plans.
 #[cfg(feature = "train")]
 fn trainer() -> anyhow::Result<&'static dyn Trainer> {
     Ok(&crate::train::plan::EncoderTrainer)
@@ -65,7 +73,7 @@ fn trainer() -> anyhow::Result<&'static dyn Trainer> {
     anyhow::bail!("the plan trains models, which this build cannot do; install with the default features")
 }
 
-/// What a dry run lists.
+/// Contents of a dry run.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "PlannedTraining"))]
 pub struct DryRun {
@@ -119,6 +127,33 @@ fn duration(seconds: f64) -> String {
     }
 }
 
+/// The outputs in a directory, which is created.
+pub(super) fn open_outputs(directory: &Path) -> anyhow::Result<Outputs> {
+    let here = if directory == Path::new("") { Path::new(".") } else { directory };
+    std::fs::create_dir_all(here)
+        .and_then(|()| Outputs::open(here))
+        .with_context(|| new_file::cannot_write(here))
+}
+
+pub(super) fn write_output(
+    outputs: &mut Outputs,
+    directory: &Path,
+    path: &Path,
+    text: &str,
+) -> anyhow::Result<()> {
+    let shown = directory.join(path);
+    outputs.write(path, text.as_bytes()).with_context(|| new_file::cannot_write(&shown))?;
+    output::note(&format!("wrote {}", shown.display()));
+    Ok(())
+}
+
+/// Writes a page to a file that the user named.
+pub(super) fn write_page(path: &Path, page: &str) -> anyhow::Result<()> {
+    write_whole(path, page.as_bytes())?;
+    output::note(&format!("wrote {}", path.display()));
+    Ok(())
+}
+
 /// Runs `quarry eval run`.
 ///
 /// # Errors
@@ -129,17 +164,31 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     }
     let plan = Plan::read(&args.plan)?;
     let models = args.models.resolve(None)?;
-    let directory = args.results.clone().unwrap_or_else(|| args.plan.with_extension("results"));
     let beside = args.plan.parent().unwrap_or(Path::new(""));
+    let directory = match &args.results {
+        Some(directory) => directory.clone(),
+        None => {
+            let name = args.plan.with_extension("results");
+            let name = Path::new(name.file_name().unwrap_or_default());
+            quarry_files::output(beside, name).map_err(anyhow::Error::msg)?
+        }
+    };
     let locations = Locations {
         data: args.data.clone(),
         plan: beside.to_owned(),
+        measured: plan.measured_files(&args.data),
         repositories: args.repos.directories.clone(),
     };
     let store = Store::open(&directory)?;
     if args.dry_run {
         return dry_run(args, &plan, &locations, &store);
     }
+    let out = args.out.as_deref().unwrap_or(beside);
+    let mut outputs = open_outputs(out)?;
+    let named = || plan.page.iter().chain(&plan.json);
+    named()
+        .try_for_each(|path| outputs.check(path).with_context(|| new_file::cannot_write(&out.join(path))))?;
+    let mut in_results = open_outputs(&directory)?;
     let trained = match plan.training.is_empty() {
         true => TrainedModels::default(),
         false => plan.train(&locations, &store, trainer()?, |event, name, settings| {
@@ -168,17 +217,26 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         threads: std::thread::available_parallelism().map_or(1, usize::from),
     };
     let json = serde_json::to_string_pretty(&results)? + "\n";
-    let mut files = vec![
-        (directory.join(RESULTS), json.clone()),
-        (directory.join("results.md"), results.page()),
-        (args.page.clone().unwrap_or_else(|| directory.join("report.html")), report::page(&results)),
-        (directory.join("environment.json"), serde_json::to_string_pretty(&environment)? + "\n"),
-    ];
-    files.extend(plan.page.iter().map(|path| (beside.join(path), results.page())));
-    files.extend(plan.json.iter().map(|path| (beside.join(path), json.clone())));
-    for (path, text) in files {
-        write_whole(&path, text.as_bytes())?;
-        output::note(&format!("wrote {}", path.display()));
+    let page = report::page(&results);
+    let environment = serde_json::to_string_pretty(&environment)? + "\n";
+    for (name, text) in [
+        (RESULTS, &json),
+        ("results.md", &results.page()),
+        (REPORT, &page),
+        ("environment.json", &environment),
+    ] {
+        match args.page.as_deref().filter(|_| name == REPORT) {
+            Some(path) => write_page(path, &page)?,
+            None => write_output(&mut in_results, &directory, Path::new(name), text)?,
+        }
+    }
+    for (path, text) in plan
+        .page
+        .iter()
+        .map(|path| (path, results.page()))
+        .chain(plan.json.iter().map(|path| (path, json.clone())))
+    {
+        write_output(&mut outputs, out, path, &text)?;
     }
     // People read the page.
     if args.layout.is_for_people() {

@@ -131,7 +131,7 @@ fn capitalized(text: &str) -> String {
     characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }
 
-/// What protocols leave open, each by the name of its field in [`ProtocolOptions`].
+/// Options of protocols, each by the name of its field in [`ProtocolOptions`].
 #[derive(Debug, Args)]
 struct OptionArgs {
     #[command(flatten)]
@@ -140,7 +140,7 @@ struct OptionArgs {
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     seeds: Vec<u32>,
     /// Number of distractors per query [default: 99]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::settings::at_least_one)]
     distractors: Option<usize>,
     /// Source of distractors: uniform (all documents that do not answer), rolling (the list of the previous query, as
     /// in the released script for CodeT5+)
@@ -153,10 +153,10 @@ struct OptionArgs {
     #[arg(long)]
     matching_only: bool,
     /// Length of the scored lists
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::settings::at_least_one)]
     depth: Option<usize>,
     /// Number of pairs per batch [default: 1000]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::settings::at_least_one)]
     batch: Option<usize>,
     /// Measure one part of the queries, split 8 : 1 : 1: train, dev, test
     #[arg(long, value_name = "PART", value_parser = by_name::<Fold>)]
@@ -164,6 +164,9 @@ struct OptionArgs {
     /// Follow the published code where it differs from the paper
     #[arg(long)]
     as_released: bool,
+    /// Have models read as many tokens as the published script lets them, with a run of white space as one space
+    #[arg(long)]
+    as_published: bool,
 }
 
 impl OptionArgs {
@@ -180,6 +183,7 @@ impl OptionArgs {
             batch: self.batch,
             fold: self.fold,
             as_released: self.as_released,
+            as_published: self.as_published,
         }
     }
 }
@@ -238,7 +242,7 @@ pub struct ProtocolReport<'a> {
     discrepancies: Vec<DiscrepancyReport>,
     /// Options of the protocol, by name.
     options: &'a ProtocolOptions,
-    /// How intervals and p-values are resampled.
+    /// Resampling for intervals and p-values.
     bootstrap: Bootstrap,
     /// Time in milliseconds.
     took_ms: f64,
@@ -337,14 +341,21 @@ fn measure(args: &ProtocolArgs, protocol: MeasuredProtocol) -> anyhow::Result<()
     let start = Instant::now();
     let files = &args.inputs.0;
     let (method, models) = (&args.method.method, args.method.models()?);
-    let (options, bootstrap) = (args.options.resolve(), args.bootstrap.resolve()?);
+    let (options, bootstrap) = (args.options.resolve(), args.bootstrap.resolve());
+    let as_published;
+    let read = if options.as_published {
+        as_published = protocol.as_published(method.clone());
+        &as_published
+    } else {
+        method
+    };
     let outcome = run_protocol(&Request {
         protocol,
         files,
         split: &args.split.name,
         options: &options,
         observe: None,
-        method: &ShownMethod { method, models: &models },
+        method: &ShownMethod { method: read, models: &models },
     })?;
     if let Some(path) = &args.out {
         let Some(predictions) = &outcome.predictions else {
@@ -373,7 +384,7 @@ fn measure(args: &ProtocolArgs, protocol: MeasuredProtocol) -> anyhow::Result<()
         discrepancies: discrepancies(outcome.discrepancies.iter().map(String::as_str)),
         options: &options,
         bootstrap,
-        took_ms: quarry_answer::milliseconds(start.elapsed()),
+        took_ms: quarry_session::milliseconds(start.elapsed()),
     };
     args.output.layout.print(&report, || sections(&report))
 }

@@ -6,19 +6,19 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use clap::Args;
-use quarry_answer::context::{ContextRequest, Weights, context};
-use quarry_answer::outline::outline;
-use quarry_answer::{TOKENIZER, count_tokens};
 use quarry_embed::StaticModel;
 use quarry_eval::EvalError;
 use quarry_eval::reading::grep::{Files, Grep, GrepPolicy};
 use quarry_eval::reading::report::{PolicyReport, ReadingReport, report};
 use quarry_eval::reading::trees::AskedTree;
 use quarry_eval::reading::{BUDGETS, Policy, Question, Read, Reader, positions, read_all};
-use quarry_index::{Filter, Index, OpenOptions, RankingWeights, Update};
+use quarry_index::{Filter, Index, RankingWeights};
+use quarry_mcp::{Call, Workspace};
 use quarry_metrics::significance::Bootstrap;
 use quarry_metrics::table::{Sections, Table};
-use quarry_server::{Call, Workspace};
+use quarry_session::context::{ContextRequest, Weights, context};
+use quarry_session::outline::outline;
+use quarry_session::{MeasuredSearch, OpenChoice, TOKENIZER, count_tokens};
 use quarry_text::query_terms;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ const MORE_RESULTS: usize = 30;
 /// Tokens that a unit may have.
 const UNIT_TOKENS: usize = 20_000;
 
-/// How agents read.
+/// The agent's policy of reading.
 #[derive(Debug, Args)]
 pub struct PolicyArgs {
     /// Measure the tokens that an agent reads until the function is fully shown, instead of ranks: search (then read_unit),
@@ -114,13 +114,13 @@ pub fn ask(args: &PolicyArgs, tree: AskedTree<'_>, questions: &[Question]) -> Re
 }
 
 fn workspace(tree: AskedTree<'_>) -> Workspace {
-    let options = OpenOptions {
+    let model = tree.embedder.cloned().unwrap_or_else(|| Arc::new(StaticModel::builtin()));
+    let choice = OpenChoice {
         directory: Some(tree.index_directory.to_owned()),
-        update: Update::Never,
-        ..OpenOptions::default()
+        measured: Some(MeasuredSearch { model, ranking: tree.ranking.clone() }),
+        ..OpenChoice::default()
     };
-    let embedder = tree.embedder.cloned().unwrap_or_else(|| Arc::new(StaticModel::builtin()));
-    Workspace::new(tree.root.to_owned(), options, embedder).with_ranking(tree.ranking.clone())
+    Workspace::new(vec![tree.root.to_owned()], choice)
 }
 
 /// The answer of a tool; what it refuses is an answer as well.
@@ -137,7 +137,7 @@ fn call(workspace: &Workspace, policy: &str, tool: &str, arguments: Value) -> Re
     };
     match workspace.answer(&call, &|_| {}) {
         Ok(answer) => Ok(answer.text),
-        Err(error @ quarry_server::ToolError::Index(quarry_index::Error::EmptyQuery)) => Ok(error.report()),
+        Err(error @ quarry_mcp::ToolError::Index(quarry_index::Error::EmptyQuery)) => Ok(error.report()),
         Err(error) => Err(failed(Box::new(error))),
     }
 }
@@ -291,7 +291,7 @@ pub struct Printed<'a> {
     tokenizer: &'static str,
     #[serde(flatten)]
     report: &'a ReadingReport,
-    /// How intervals and p-values are resampled.
+    /// Resampling for intervals and p-values.
     bootstrap: &'a Bootstrap,
 }
 

@@ -31,7 +31,8 @@ use super::arguments::{BootstrapArgs, BuiltinModelArgs, OutputArgs, ReposArgs, b
 use crate::eval::shown;
 use crate::new_file;
 use crate::progress;
-use crate::{model, output};
+use crate::settings::at_least_one;
+use crate::{model, output, trained_queries};
 
 /// Arguments of `quarry eval repo`.
 #[derive(Debug, Args)]
@@ -56,7 +57,7 @@ pub struct RepoArgs {
     /// Maximum number of commits to read, newest first
     #[arg(long, value_name = "N", default_value_t = SelfBenchmarkOptions::default().history.commits)]
     commits: usize,
-    /// How much of a function's documentation becomes the query: sentence, paragraph
+    /// The part of a function's documentation that becomes the query: sentence, paragraph
     #[arg(long, value_name = "EXTENT", default_value = "sentence", value_parser = by_name::<Extent>)]
     extent: Extent,
     /// Keep the documentation in the code when it is the query
@@ -90,10 +91,6 @@ fn generated_source(name: &str) -> Result<QuerySource, String> {
     }
 }
 
-fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "expected a number of 1 or more".to_owned())
-}
-
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "OwnBenchmark"))]
 pub struct RepositoryReport<'a> {
@@ -103,7 +100,7 @@ pub struct RepositoryReport<'a> {
     report: &'a SelfBenchmarkReport,
     /// Remarks on the queries.
     notes: &'a [String],
-    /// How intervals and p-values are resampled.
+    /// Resampling for intervals and p-values.
     bootstrap: Bootstrap,
     /// Time in milliseconds.
     took_ms: f64,
@@ -115,7 +112,7 @@ pub struct RepositoryReport<'a> {
 /// When the directory or a file is missing or malformed, or a model fails.
 pub fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
-    let bootstrap = args.bootstrap.resolve()?;
+    let bootstrap = args.bootstrap.resolve();
     if let Some(table) = &args.agreement {
         return agree(args, table, &bootstrap);
     }
@@ -124,8 +121,19 @@ pub fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
     let files = tree::read(&args.path)?;
     let options = args.options(&bootstrap);
     let own = args.ask.as_deref().map(|path| own_questions(path, &files)).transpose()?.unwrap_or_default();
-    let benchmark = questions(&args.path, &files, own, &options);
+    let mut benchmark = questions(&args.path, &files, own, &options);
     drop(reading);
+    if let Some(model) = args.model.path.as_deref() {
+        let asked = || benchmark.sets.iter().flat_map(|set| &set.questions.queries);
+        let trained = trained_queries::count(model, asked().map(|query| query.text.as_str()));
+        if trained > 0 {
+            benchmark.notes.push(format!(
+                "{trained} of {} are among those that {} was trained on: its values are too high; ask others with --ask FILE",
+                counted(asked().count(), "question"),
+                model.display()
+            ));
+        }
+    }
     benchmark.notes.iter().for_each(|text| output::note(text));
     if benchmark.sets.is_empty() {
         output::note("no questions were found; ask your own with --ask FILE");
@@ -147,7 +155,7 @@ pub fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
         report: &report,
         notes: &benchmark.notes,
         bootstrap,
-        took_ms: quarry_answer::milliseconds(start.elapsed()),
+        took_ms: quarry_session::milliseconds(start.elapsed()),
     };
     let described: Vec<String> = benchmark.sets.iter().map(describe).collect();
     args.output.layout.print(&printed, || {
@@ -279,7 +287,7 @@ pub struct AgreementReport<'a> {
     agreement: &'a [SourceAgreement],
     /// The repositories.
     repositories: &'a [RepositoryValues],
-    /// How intervals and p-values are resampled.
+    /// Resampling for intervals and p-values.
     bootstrap: &'a Bootstrap,
 }
 

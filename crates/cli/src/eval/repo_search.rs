@@ -44,7 +44,7 @@ pub struct RepoSearchArgs {
 pub fn run(args: &RepoSearchArgs) -> anyhow::Result<()> {
     // Vectors from a cache would make indexing look fast.
     let models = args.method.models()?.without_cache();
-    let bootstrap = args.bootstrap.resolve()?;
+    let bootstrap = args.bootstrap.resolve();
     let repositories = format::read(&args.table)?;
     let bar = progress::Progress::new("searching", repositories.len());
     let method = &args.method.method;
@@ -85,7 +85,7 @@ pub struct RepoSearchReport {
     model: Option<String>,
     #[serde(flatten)]
     summary: repo_search::Summary,
-    /// How intervals and p-values are resampled.
+    /// Resampling for intervals and p-values.
     bootstrap: Bootstrap,
 }
 

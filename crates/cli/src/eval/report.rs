@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use quarry_eval::plan::{Results, write_whole};
+use quarry_eval::plan::Results;
 use quarry_eval::report;
 
-use super::plan::RESULTS;
-use crate::output;
+use super::plan::{self, REPORT, RESULTS};
 
 /// Maximum bytes of a file of results.
 const MAX_BYTES: u64 = 1 << 30;
@@ -18,10 +17,14 @@ const MAX_BYTES: u64 = 1 << 30;
 /// When the results are missing or malformed, or the page cannot be written.
 pub fn write_page(results: &Path, page: Option<&Path>) -> anyhow::Result<()> {
     let path = file_of(results);
-    let page = page.map_or_else(|| path.with_file_name("report.html"), Path::to_owned);
-    write_whole(&page, report::page(&read(&path)?).as_bytes())?;
-    output::note(&format!("wrote {}", page.display()));
-    Ok(())
+    let text = report::page(&read(&path)?);
+    match page {
+        Some(page) => plan::write_page(page, &text),
+        None => {
+            let directory = path.parent().unwrap_or(Path::new(""));
+            plan::write_output(&mut plan::open_outputs(directory)?, directory, Path::new(REPORT), &text)
+        }
+    }
 }
 
 fn file_of(results: &Path) -> PathBuf {
@@ -50,7 +53,7 @@ mod served {
     use anyhow::{Context, bail};
     use quarry_eval::plan::QueriesOf;
     use quarry_eval::report::{self, Order, Question, ServedPage};
-    use quarry_web::{Document, MakeDocument};
+    use quarry_http::{Document, MakeDocument};
 
     use super::{RESULTS, file_of, read};
 
@@ -88,7 +91,7 @@ mod served {
         }))
     }
 
-    /// What is at paths: results and pages.
+    /// Results and pages at paths.
     fn shown(paths: &[PathBuf]) -> anyhow::Result<Vec<Shown>> {
         let mut all = Vec::new();
         for path in paths {
@@ -174,7 +177,7 @@ mod served {
         Ok(report::served_list("Results", &links))
     }
 
-    /// What parameters ask to be compared: first the baseline and the method after it.
+    /// The comparison that parameters ask for: first the baseline and the method after it.
     fn question(
         results: &quarry_eval::plan::Results,
         params: &[(String, String)],

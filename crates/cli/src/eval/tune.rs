@@ -10,7 +10,7 @@ use quarry_eval::repo_search::calibration::{self, KEPT, Measured, Sample, Separa
 use quarry_eval::repo_search::documentation::Documented;
 use quarry_eval::repo_search::intent;
 use quarry_eval::repo_search::tuning::{
-    self, Ablated, CROSS_ENCODER, CrossValidation, Fold, PARAMETERS, RERANKING, RERANKING_AGAIN,
+    self, Ablated, CROSS_ENCODER, CrossValidation, Fold, PARAMETERS, RERANKING,
 };
 use quarry_eval::report::{Series, reliability_alone};
 use quarry_index::DEFAULT_THRESHOLD;
@@ -22,7 +22,6 @@ use quarry_text::counted;
 use serde::Serialize;
 
 use super::arguments::{LayoutArgs, MethodArgs, ReposArgs};
-use crate::model::Quality;
 use crate::{new_file, output};
 
 /// Arguments of `quarry eval tune`.
@@ -53,7 +52,7 @@ pub struct TuneArgs {
     /// Write the reliability diagram of the confidence as a picture: an SVG file
     #[arg(long, value_name = "FILE", requires = "confidence")]
     plot: Option<PathBuf>,
-    /// Only choose how much the last re-ranker counts, as that of --model balanced or best, or the cross-encoder of --method
+    /// Only choose how much the re-ranker of --model best counts, or the cross-encoder of --method
     /// "rerank(…)"; cross-validate it by repository
     #[arg(long, conflicts_with_all = ["ablation", "intent", "confidence"])]
     reranking: bool,
@@ -87,7 +86,7 @@ pub struct TuningReport {
     parameters: Vec<&'static str>,
 }
 
-/// How well confidence predicts whether a query has an answer.
+/// Confidence as a predictor of queries with an answer.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Confidence {
@@ -162,12 +161,10 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
     // Each table counts the same, however many repositories it has.
     let weights: Vec<f64> =
         tables.iter().flat_map(|table| table.iter().map(|_| 1.0 / table.len() as f64)).collect();
-    let quality = args.method.model.path.as_deref().and_then(Quality::with_reranker);
-    let parameters = match (args.reranking, quality) {
-        (false, _) => &PARAMETERS[..],
-        (true, _) if matches!(method, Method::Rerank { .. }) => &CROSS_ENCODER[..],
-        (true, Some(Quality::Best)) => &RERANKING_AGAIN[..],
-        (true, _) => &RERANKING[..],
+    let parameters = match args.reranking {
+        false => &PARAMETERS[..],
+        true if matches!(method, Method::Rerank { .. }) => &CROSS_ENCODER[..],
+        true => &RERANKING[..],
     };
     let ablation = if args.reranking { Vec::new() } else { tuning::ablation(&indexes, &weights)? };
     let cross_validation = if args.ablation {

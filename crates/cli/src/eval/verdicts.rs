@@ -69,7 +69,7 @@ pub struct Calibration {
     brier_score: f64,
     /// Mean distance of probabilities and observed shares.
     expected_calibration_error: f64,
-    /// How bins are chosen.
+    /// Choice of bins.
     binning: Binning,
     /// The reliability diagram.
     bins: Vec<Bin>,

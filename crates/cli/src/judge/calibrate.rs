@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use quarry_annotate::{Calibration, Coverage, Forecasts};
+use quarry_judge::{Calibration, Coverage, Forecasts};
 use quarry_metrics::table::{Sections, Table};
 
 use super::PlanArgs;
@@ -27,12 +27,9 @@ pub struct CalibrationArgs {
 }
 
 /// Measures the calibration of the judge of a plan.
-///
-/// # Errors
-/// When the plan or its ledger cannot be read, or no verdict has both a confidence and a label of the file.
 pub fn run(plan: &PlanArgs, args: &CalibrationArgs, layout: &LayoutArgs) -> anyhow::Result<ExitCode> {
     let (plan, ledger, judge) = plan.judged()?;
-    let found = Calibration::of(&ledger, judge, args.folds.into(), args.bins.into())?;
+    let found = Calibration::measure(&ledger, judge, args.folds.into(), args.bins.into())?;
     let Some(found) = found else {
         bail!(
             "{}: no pair with a label in its file has a verdict with a confidence; set `confidence = true` in `[tests]` \

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 use clap::Args;
-use quarry_annotate::{ExportRequest, ExportSummary};
 use quarry_corpus::dataset::convert::Target;
+use quarry_judge::{ExportRequest, ExportSummary};
 use quarry_text::counted;
 
 use super::PlanArgs;
@@ -39,9 +39,6 @@ pub struct ExportArgs {
 }
 
 /// Runs `quarry judge export`.
-///
-/// # Errors
-/// When there is nothing to write, or it cannot be written.
 pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     let (_, ledger, judge) = args.plan.judged()?;
     let target = Target::named(&args.to).ok_or_else(|| {
@@ -55,12 +52,12 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
         renumber: args.renumber,
         grades: args.grades.into(),
     };
-    let exported = quarry_annotate::export(&ledger, judge, &export, &args.out)?;
+    let exported = quarry_judge::export(&ledger, judge, &export, &args.out)?;
     lines(&exported, target).iter().for_each(|line| output::note(line));
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was written, and what was not.
+/// Lists written files and omitted pairs.
 fn lines(exported: &ExportSummary, target: Target) -> Vec<String> {
     let ExportSummary { files, generated, unlabeled, negatives, rejected, foreign, ungraded } = exported;
     let mut lines: Vec<String> = files.iter().map(ToString::to_string).collect();

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use quarry_annotate::{CostView, GenerationSummary};
+use quarry_judge::{CostView, GenerationSummary};
 use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
 use serde::Serialize;
@@ -12,9 +12,6 @@ use crate::output;
 use crate::progress;
 
 /// Runs `quarry judge run --generate`.
-///
-/// # Errors
-/// When something is wrong that concerns all queries. What was answered before is in the ledger.
 pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let (plan, _copy) = args.plan.open_for(args.dry_run)?;
     let stop = stop_on_interrupt()?;
@@ -27,7 +24,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     ));
     if args.dry_run {
         if args.layout.is_json() {
-            let worst_of_first_calls = CostView::of(&worst);
+            let worst_of_first_calls = CostView::from(&worst);
             output::print_json(&GenerationEstimate { queries, open, worst_of_first_calls })?;
         }
         return Ok(ExitCode::SUCCESS);

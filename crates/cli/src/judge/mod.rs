@@ -13,15 +13,15 @@ mod show;
 pub mod status;
 mod study;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
-use quarry_annotate::{IsolatedPrograms, Judging, Ledger, Plan, has_earlier_labels};
-#[cfg(feature = "workers")]
+use quarry_build::{Plan as BuildPlan, judging_plans};
+use quarry_judge::{IsolatedPrograms, Judging, Ledger, Plan, has_earlier_labels};
 use quarry_queue::Connection;
 use quarry_sandbox::Isolation;
 use quarry_sandbox::packages::{PackageSource, Packages, Settings};
@@ -62,21 +62,61 @@ enum Command {
 /// Which plan, and where its ledger is.
 #[derive(Debug, Clone, Args)]
 pub struct PlanArgs {
-    /// Plan, in TOML
+    /// Plan, in TOML, or the plan of a build whose judge is meant
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
-    /// Ledger to use instead of the one that the plan names
+    /// Ledger to use instead of the one that the plan names, or that a build has in its directory
     #[arg(long, value_name = "FILE")]
     ledger: Option<PathBuf>,
 }
 
 impl PlanArgs {
     fn open(&self) -> anyhow::Result<Plan> {
-        Ok(Plan::open(&self.plan, self.ledger.as_deref())?)
+        match BuildPlan::is_at(&self.plan) {
+            true => self.of_build(),
+            false => Ok(Plan::open(&self.plan, self.ledger.as_deref())?),
+        }
+    }
+
+    fn of_build(&self) -> anyhow::Result<Plan> {
+        let build = BuildPlan::open(&self.plan)?;
+        let out = match self.ledger.as_deref().and_then(Path::parent) {
+            Some(directory) => directory.to_owned(),
+            None => build.default_out(),
+        };
+        let mut plans = judging_plans(&build, &out)?;
+        if let Some(ledger) = &self.ledger {
+            plans.retain(|plan| plan.ledger == *ledger);
+        }
+        match plans.len() {
+            0 => bail!(
+                "{}: expected the plan of a build with a judge{}; judges are [[labels]] of `kind = \"judge\"`",
+                self.plan.display(),
+                self.ledger
+                    .as_ref()
+                    .map_or_else(String::new, |path| format!(" whose ledger is {}", path.display()))
+            ),
+            1 => Ok(plans.remove(0)),
+            _ => {
+                let ledgers: Vec<String> =
+                    plans.iter().map(|plan| plan.ledger.display().to_string()).collect();
+                bail!(
+                    "{}: has several judges; name one with --ledger: {}",
+                    self.plan.display(),
+                    ledgers.join(", ")
+                )
+            }
+        }
     }
 
     /// The plan; with a copy of its ledger, which goes with what is beside it, if this is a rehearsal.
     fn open_for(&self, rehearsal: bool) -> anyhow::Result<(Plan, Option<TempDir>)> {
+        if BuildPlan::is_at(&self.plan) {
+            bail!(
+                "{plan}: is the plan of a build, which judges its own pairs: use `quarry data build {plan}`",
+                plan = self.plan.display()
+            );
+        }
         let plan = self.open()?;
         if !rehearsal {
             return Ok((plan, None));
@@ -85,7 +125,6 @@ impl PlanArgs {
         Ok((plan, Some(copy)))
     }
 
-    /// The plan, its ledger, and the number of its judge in there.
     fn judged(&self) -> anyhow::Result<(Plan, Ledger, i64)> {
         let plan = self.open()?;
         let ledger = Ledger::open(&plan.ledger)?;
@@ -100,8 +139,9 @@ impl PlanArgs {
             }
             bail!(
                 "{}: nothing has been judged in this ledger with this plan's judge, model and prompts; start with \
-                 `quarry judge run`, or restore the earlier plan",
-                plan.ledger.display()
+                 `quarry {}`, or restore the earlier plan",
+                plan.ledger.display(),
+                if BuildPlan::is_at(&self.plan) { "data build" } else { "judge run" }
             );
         };
         Ok((plan, ledger, judge))
@@ -136,10 +176,7 @@ impl IsolationArgs {
         self.open_with(plan.packages.as_ref(), plan.programs, stop)
     }
 
-    /// What is asked for, with its name.
-    ///
-    /// # Errors
-    /// When the options contradict each other.
+    /// The requested isolation, with its name.
     pub fn isolation(&self) -> Result<(Isolation, &'static str), quarry_sandbox::Error> {
         Ok(match self.isolation {
             _ if self.unsafe_no_sandbox => (Isolation::UnsafeNoSandbox, "none"),
@@ -153,9 +190,6 @@ impl IsolationArgs {
     }
 
     /// The requested sandbox, for this number of programs at the same time, with packages by these settings.
-    ///
-    /// # Errors
-    /// When it does not work here.
     pub fn open_with(
         &self,
         settings: Option<&Settings>,
@@ -211,26 +245,13 @@ pub struct WorkplaceArgs {
     #[command(flatten)]
     pub isolation: IsolationArgs,
     /// Give the work to the `quarry worker`s connected to this NATS server, as `nats` in the plan
-    #[cfg(feature = "workers")]
     #[arg(long, value_name = "URL")]
     pub nats: Option<String>,
 }
 
 impl WorkplaceArgs {
     /// A plan, ready to be judged there; in a rehearsal nobody is connected to.
-    ///
-    /// # Errors
-    /// When the plan cannot be judged there, or nobody can be connected to.
     pub fn prepare(&self, plan: Plan, stop: &Arc<AtomicBool>, rehearsal: bool) -> anyhow::Result<Judging> {
-        #[cfg(not(feature = "workers"))]
-        if plan.nats.is_some() {
-            let _ = rehearsal;
-            bail!(
-                "{}: this build does not support workers: remove `nats`, or install with `--features workers`",
-                plan.path.display()
-            );
-        }
-        #[cfg(feature = "workers")]
         if let Some(url) = self.nats.as_ref().or(plan.nats.as_ref()) {
             let connect = || Connection::open(url, Arc::clone(stop), Arc::new(output::note));
             let connection = if rehearsal { None } else { Some(connect()?) };
@@ -242,9 +263,6 @@ impl WorkplaceArgs {
 }
 
 /// Runs `quarry judge`.
-///
-/// # Errors
-/// When the plan, its pairs, its ledger or the model cannot be used.
 pub fn run(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::Run(args) if args.generate => generate::run(args),

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
-use quarry_annotate::Programs;
-use quarry_annotate::people::{
+use quarry_judge::Programs;
+use quarry_judge::people::{
     AnswersOptions, ExportedForm, Guideline, ImportRequest, Sampling, export_answers, export_generated,
     export_pairs, import, open_ledger,
 };
@@ -40,7 +40,7 @@ struct ExportArgs {
     #[arg(value_name = "OUT")]
     out: PathBuf,
     /// What people are asked: a name (`quarry judge people guidelines` lists them), or a file like those in
-    /// crates/annotate/guidelines [default: cosqa-plus; results for one side, preference for two, generated for
+    /// crates/judge/guidelines [default: cosqa-plus; results for one side, preference for two, generated for
     /// generated code]
     #[arg(long, value_name = "NAME")]
     guideline: Option<String>,
@@ -60,10 +60,10 @@ struct ExportArgs {
     #[arg(long, conflicts_with = "side")]
     untested: bool,
     /// Maximum number of pairs of each verdict
-    #[arg(long, value_name = "N", conflicts_with = "side")]
+    #[arg(long, value_name = "N", conflicts_with = "side", value_parser = crate::settings::at_least_one)]
     per_verdict: Option<usize>,
     /// Maximum number of rows
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = crate::settings::at_least_one)]
     sample: Option<usize>,
     /// Seed for drawing rows, their order and the sides
     #[arg(long, value_name = "SEED", default_value_t = 42)]
@@ -125,9 +125,6 @@ struct GuidelinesArgs {
 }
 
 /// Runs `quarry judge people`.
-///
-/// # Errors
-/// When the plan, its ledger or a form cannot be used; a form is taken as a whole or not at all.
 pub fn run(args: &PeopleArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::Export(args) => export(args),

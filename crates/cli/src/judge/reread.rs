@@ -3,16 +3,14 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use quarry_annotate::{ChangedLabel, RereadSummary, reread};
+use quarry_judge::ledger::ChangedLabel;
+use quarry_judge::{RereadSummary, reread};
 use quarry_text::counted;
 
 use super::RunArgs;
 use crate::output;
 
 /// Runs `quarry judge run --reread`.
-///
-/// # Errors
-/// When the plan, its pairs or its ledger cannot be used.
 pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let (plan, _copy) = args.plan.open_for(args.dry_run)?;
     let found = reread(&plan)?;

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use clap::{Args, value_parser};
-use quarry_annotate::Ledger;
-use quarry_annotate::people::{Form, ItemKind, Session, TestSandbox, forms_to_fill, open_ledger};
+use quarry_http::{Labels, Server};
+use quarry_judge::Ledger;
+use quarry_judge::people::{Form, ItemKind, Session, TestSandbox, forms_to_fill, open_ledger};
 use quarry_text::counted;
-use quarry_web::{Labels, Server};
 use tempfile::NamedTempFile;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -45,9 +45,6 @@ pub struct ServeArgs {
 }
 
 /// Runs `quarry judge serve`, until it is interrupted.
-///
-/// # Errors
-/// When the plan, its ledger or the form cannot be used, or the address.
 pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let plan = args.plan.open()?;
     if args.annotators.is_empty() {
@@ -74,9 +71,6 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
             counted(people.len(), "annotator")
         );
     }
-    if let Some(changed) = form.guideline.changed_labels() {
-        output::note(&changed);
-    }
     let items = counted(form.items.len(), "item");
     let programs_stop = Arc::new(AtomicBool::new(false));
     let sandbox = if form.tests {
@@ -95,7 +89,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         programs_stop.store(true, Ordering::SeqCst);
         stop.stop();
     })
-    .context("cannot wait for an interrupt")?;
+    .context("cannot install the Ctrl-C handler")?;
     let mut text = String::new();
     for (path, person) in links {
         let person = person.as_deref().unwrap_or("(organizer)");

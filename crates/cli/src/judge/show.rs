@@ -5,14 +5,16 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use quarry_annotate::ledger::{History, ListedPair, PairReply, Step};
-use quarry_annotate::{AnnotateError, Event, Ledger, Run};
+use quarry_judge::ledger::{History, ListedPair, PairReply, Step};
+use quarry_judge::{Event, JudgeError, Ledger, Run};
 
 use super::PlanArgs;
 use crate::output;
 
-/// Characters of a query that a list shows.
 const MAX_QUERY_CHARACTERS: usize = 100;
+
+/// Width of a column; longer cells push those after them to the right.
+const MAX_COLUMN_CHARACTERS: usize = 60;
 
 /// Arguments of `quarry judge show`.
 #[derive(Debug, Args)]
@@ -31,9 +33,6 @@ pub struct ShowArgs {
 }
 
 /// Runs `quarry judge show`.
-///
-/// # Errors
-/// When the plan or its ledger cannot be read, or there is no such pair.
 pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     let (plan, ledger, judge) = args.plan.judged()?;
     let Some(id) = &args.pair else {
@@ -66,7 +65,7 @@ pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// A line for each pair.
-fn list(ledger: &Ledger, judge: i64, differing: bool) -> Result<String, AnnotateError> {
+fn list(ledger: &Ledger, judge: i64, differing: bool) -> Result<String, JudgeError> {
     let mut rows = vec![["pair", "verdict", "decided by", "label", "query"].map(str::to_owned)];
     ledger.for_each_listed(judge, |listed| {
         if differing && !listed.differs() {
@@ -79,7 +78,9 @@ fn list(ledger: &Ledger, judge: i64, differing: bool) -> Result<String, Annotate
         let file = file.map_or_else(none, |label| label.to_string());
         rows.push([output::printable(&id).into_owned(), outcome, decided_by, file, one_line(&query)]);
     })?;
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let longest =
+        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let width = |column| longest(column).min(MAX_COLUMN_CHARACTERS);
     let [id, outcome, by, file] = [0, 1, 2, 3].map(width);
     let line = |row: &[String; 5]| {
         format!("{:<id$}  {:<outcome$}  {:<by$}  {:<file$}  {}\n", row[0], row[1], row[2], row[3], row[4])
@@ -104,7 +105,7 @@ fn part(text: &mut String, title: &str, body: &str) {
     }
 }
 
-/// What is judged.
+/// The pair.
 fn beginning(history: &History) -> String {
     let pair = &history.pair;
     let [id, query, code] = [&pair.id, &pair.query_id, &pair.code_id].map(|id| output::printable(id));
@@ -114,7 +115,7 @@ fn beginning(history: &History) -> String {
     text
 }
 
-/// What happened.
+/// The events of its history.
 fn events(history: &History, questions: bool) -> String {
     let mut text = String::new();
     let mut part = |title: &str, body: &str| part(&mut text, title, body);
@@ -185,16 +186,18 @@ fn run_parts(part: &mut impl FnMut(&str, &str), run: &Run, is_shown: bool) {
         Ok(_) => {}
     }
     let memory = run.peak_memory_bytes as f64 / f64::from(1 << 20);
+    let is_apart = run.assertions.is_some_and(|assertions| assertions.is_apart);
     let title = format!(
-        "its run: {}, {:.2} s, {memory:.1} MiB, {}",
+        "its run: {}, {:.2} s, {memory:.1} MiB, {}{}",
         run.ended,
         run.wall_time.as_secs_f64(),
-        run.isolation
+        run.isolation,
+        if is_apart { ", its assertions reported apart from the code" } else { "" }
     );
     part(&title, &format!("{}{}", run.stdout, run.stderr));
 }
 
-/// What people say.
+/// People's replies.
 fn people(replies: &[PairReply]) -> String {
     let mut text = String::new();
     let mut part = |title: &str, body: &str| part(&mut text, title, body);

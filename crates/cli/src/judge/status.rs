@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use quarry_annotate::ledger::Pace;
-use quarry_annotate::{EXECUTABLE_RULES, JudgeReport, Ledger, MemberAgreement, OptionCosts, PerPairs, Plan};
+use quarry_judge::ledger::Pace;
+use quarry_judge::{EXECUTABLE_RULES, JudgeReport, Ledger, MemberAgreement, OptionCosts, PerPairs, Plan};
 use quarry_metrics::agreement::{Level, krippendorff_alpha};
 use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
@@ -17,7 +17,6 @@ use crate::eval::arguments::LayoutArgs;
 use crate::eval::shown::format_defined;
 use crate::output;
 
-/// Pairs without a label that are listed.
 const MAX_LISTED: usize = 20;
 
 /// Arguments of `quarry judge status`.
@@ -67,9 +66,6 @@ pub struct Status<'a> {
 }
 
 /// Runs `quarry judge status`.
-///
-/// # Errors
-/// When the plan or its ledger cannot be read.
 pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let listed = if args.all { usize::MAX } else { MAX_LISTED };
     let (plan, ledger, judge) = args.plan.judged()?;
@@ -80,7 +76,7 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 
 /// Makes the tables of a plan's status, as they are whenever it is called.
 #[cfg(feature = "serve")]
-pub fn tables(plan: PlanArgs) -> Box<quarry_web::MakeTables> {
+pub fn tables(plan: PlanArgs) -> Box<quarry_http::MakeTables> {
     Box::new(move || {
         let made = || {
             let (plan, ledger, judge) = plan.judged()?;
@@ -92,9 +88,6 @@ pub fn tables(plan: PlanArgs) -> Box<quarry_web::MakeTables> {
 }
 
 /// Prints how far `judge` came with a plan, at the end of a run.
-///
-/// # Errors
-/// When the ledger cannot be read or stdout cannot be written.
 pub fn print(ledger: &Ledger, judge: i64, plan: &Plan, layout: &LayoutArgs) -> anyhow::Result<()> {
     Status::new(ledger, judge, plan, MAX_LISTED)?.print(layout)
 }
@@ -114,8 +107,8 @@ impl<'a> Status<'a> {
                 let accepted = generated.iter().filter(|code| code.is_accepted()).count();
                 [accepted, generated.len() - accepted]
             }),
-            members: MemberAgreement::of(plan, ledger, judge)?,
-            options: OptionCosts::of(plan, ledger, judge)?,
+            members: MemberAgreement::measure(plan, ledger, judge)?,
+            options: OptionCosts::sum(plan, ledger, judge)?,
             unresolved: ledger.unresolved(judge, listed)?,
             all: listed == usize::MAX,
             report,
@@ -184,7 +177,7 @@ fn sections(status: &Status<'_>) -> Sections {
     add_unlabeled(sections, status)
 }
 
-/// What concerns all pairs together.
+/// Statistics of all pairs.
 fn overview(status: &Status<'_>) -> Table {
     let report = &status.report;
     let mut table = Table::new(["statistic", "value"]).align_left([1]);
@@ -195,7 +188,10 @@ fn overview(status: &Status<'_>) -> Table {
         let left = indicatif::HumanDuration(Duration::from_secs_f64(seconds_left.ceil().min(1e9)));
         line("in progress", format!("{pairs_per_second:.1} pairs per second, about {left} left"));
     }
-    line("clear share", of(report.clear_share, report.clear, report.pairs - report.waiting, "verdicts"));
+    line(
+        "clear share",
+        share_of(report.clear_share, report.clear, report.pairs - report.waiting, "verdicts"),
+    );
     let n_programs = report.runs.values().sum::<u64>() + report.without_program;
     if n_programs > 0 {
         line("test programs", format!("{n_programs}, for {}", counted(report.tested, "pair")));
@@ -229,7 +225,7 @@ fn overview(status: &Status<'_>) -> Table {
     table
 }
 
-/// What pairs cost on average that tests decided, and those that no test had to.
+/// Mean cost of pairs decided with and without tests.
 fn costs_of_pairs(per_pair: &PerPairs) -> Option<Table> {
     let mut table = Table::new(["pair", "pairs", "tokens", "dollars", "seconds"]);
     for (name, per) in [("per clear pair", &per_pair.clear), ("per unclear pair", &per_pair.unclear)] {
@@ -326,8 +322,7 @@ fn add_unlabeled(sections: Sections, status: &Status<'_>) -> Sections {
     }
 }
 
-/// A share with what it is of.
-fn of(share: Option<f64>, part: u64, whole: u64, what: &str) -> String {
+fn share_of(share: Option<f64>, part: u64, whole: u64, what: &str) -> String {
     share.map_or("-".to_owned(), |_| format!("{}, {part} of {whole} {what}", percent(share)))
 }
 

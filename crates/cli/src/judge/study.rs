@@ -7,14 +7,16 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use quarry_annotate::people::study::{ReferenceMajority, StudiedJudge, Study, StudyOptions, gather};
-use quarry_annotate::{EXECUTABLE_RULES, Ledger, Plan};
+use quarry_judge::people::study::{
+    ReferenceMajority, StudiedJudge, Study, StudyOptions, gather, label_errors,
+};
+use quarry_judge::{EXECUTABLE_RULES, Ledger, Plan};
 use quarry_metrics::table::Sections;
 
 use super::PlanArgs;
 use super::calibrate::{self, CalibrationArgs};
 use crate::eval::arguments::{BootstrapArgs, LayoutArgs, by_name};
-use crate::output;
+use crate::new_file;
 
 /// Arguments of `quarry judge study`.
 #[derive(Debug, Args)]
@@ -30,14 +32,17 @@ pub struct StudyArgs {
     #[arg(long, value_name = "WHO", default_value = "auto", value_parser = by_name::<ReferenceMajority>)]
     truth: ReferenceMajority,
     /// Minimum number of people who labeled a pair for a majority
-    #[arg(long, alias = "least-labels", value_name = "N", default_value_t = 1)]
+    #[arg(long, alias = "least-labels", value_name = "N", default_value_t = 1, value_parser = crate::settings::at_least_one)]
     min_labels: usize,
     /// Remove pairs with a lower Krippendorff's alpha between people
-    #[arg(long, alias = "least-agreement", value_name = "ALPHA", allow_negative_numbers = true)]
+    #[arg(long, alias = "least-agreement", value_name = "ALPHA", allow_negative_numbers = true, value_parser = alpha)]
     min_alpha: Option<f64>,
     /// Also average alpha over blocks of N pairs, as CoSQA+ does with 100
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
     block: Option<u32>,
+    /// Write to FILE how often the judge of one plan errs, for `label_errors` in plans of `quarry eval run`
+    #[arg(long, value_name = "FILE")]
+    errors: Option<PathBuf>,
     #[command(flatten)]
     calibration: CalibrationArgs,
     #[command(flatten)]
@@ -46,10 +51,13 @@ pub struct StudyArgs {
     bootstrap: BootstrapArgs,
 }
 
+/// A value that Krippendorff's alpha can have.
+fn alpha(text: &str) -> Result<f64, String> {
+    let alpha = text.parse().ok().filter(|alpha| (-1.0..=1.0).contains(alpha));
+    alpha.ok_or_else(|| "expected a number from -1 to 1".to_owned())
+}
+
 /// Runs `quarry judge study`.
-///
-/// # Errors
-/// When a plan or its ledger cannot be read, or nobody labeled anything.
 pub fn run(args: &StudyArgs) -> anyhow::Result<ExitCode> {
     if args.calibration.calibration {
         let [plan] = &args.plans[..] else {
@@ -91,15 +99,21 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<ExitCode> {
         })
         .collect();
     let gathered = gather(&ledgers.values().collect::<Vec<_>>(), &judges)?;
-    gathered.changed_labels.iter().for_each(|change| output::note(change));
     let options = StudyOptions {
         truth: args.truth,
         min_labels: args.min_labels,
         min_alpha: args.min_alpha,
         block: args.block.map(|block| block as usize),
         executable_rule: EXECUTABLE_RULES[usize::from(plans.iter().all(|plan| plan.packages.is_none()))],
-        bootstrap: args.bootstrap.resolve()?,
+        bootstrap: args.bootstrap.resolve(),
     };
+    if let Some(path) = &args.errors {
+        let ([_], Some(judge)) = (&args.plans[..], judges.last()) else {
+            bail!("--errors: expected one PLAN whose judge has labels, found {}", args.plans.len());
+        };
+        let errors = label_errors(&gathered, judge, &options)?;
+        new_file::write_text(path, &(serde_json::to_string_pretty(&errors)? + "\n"))?;
+    }
     let study = Study::new(&gathered, &options);
     let tables = study.tables();
     if tables.is_empty() && !args.layout.is_json() {

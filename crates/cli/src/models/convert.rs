@@ -69,6 +69,14 @@ pub fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
         return to_static(&args.model, &args.out);
     }
     let (staged, rewritten) = written(&args.model, &args.out, Precision::Same)?;
+    // A checkpoint can be readable and lack the weights that its architecture needs.
+    let loaded = match CrossEncoder::is_at(staged.path()) {
+        true => CrossEncoder::load(staged.path()).map(drop),
+        false => quarry_transformer::load(staged.path()).map(drop),
+    };
+    loaded.with_context(|| {
+        format!("{}: nothing was written, since the converted model cannot be loaded", args.model.display())
+    })?;
     staged.publish()?;
     output::note(&format!(
         "{}: {}, {} in {}",

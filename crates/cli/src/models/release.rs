@@ -1,4 +1,4 @@
-//! `quarry model pull balanced` and `best`: the models of a release of Quarry.
+//! `quarry model pull best`: the model of a release of Quarry.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use quarry_download::Expected;
 use quarry_download::known::{self, KnownFile, KnownFileError};
-use quarry_embed::shipped::Tier;
+use quarry_embed::shipped;
 use quarry_text::counted;
 use url::Url;
 
@@ -23,7 +23,7 @@ const REPOSITORY: &str = match option_env!("QUARRY_REPOSITORY") {
     None => env!("CARGO_PKG_REPOSITORY"),
 };
 
-/// Where a model is taken from.
+/// Source of a model.
 enum Source {
     /// Address of an archive.
     Url(Url),
@@ -41,31 +41,33 @@ impl fmt::Display for Source {
     }
 }
 
-/// Installs the model of a quality unless it is installed; returns its directory, which exists whole or not at all.
+/// Installs the model of `--quality best` unless it is installed; returns its directory, which exists whole or not at all.
 ///
 /// # Errors
 /// When it cannot be had from `from`, is not that of this version, or cannot be written, and when something else has its
 /// place.
-pub fn pull(tier: Tier, from: Option<&str>) -> anyhow::Result<PathBuf> {
-    let name = tier.name();
-    let files: Vec<KnownFile> = tier
-        .files()
+pub fn pull(from: Option<&str>) -> anyhow::Result<PathBuf> {
+    let name = shipped::RERANKER;
+    let files: Vec<KnownFile> = shipped::reranker_files()
         .map(|file| KnownFile { path: file.path, size: file.size, sha256: file.sha256 })
         .collect();
     let models = super::pulled_models()?;
     let target = models.join(name);
-    if let Some(found) = installed(tier, &files, &target)? {
+    if let Some(found) = installed(&files, &target)? {
         return Ok(found);
     }
     let source = source(name, from)?;
     fs::create_dir_all(&models).with_context(|| new_file::cannot_write(&models))?;
     let _lock = lock(&models.join(format!(".{name}.lock")))?;
     // Who had the lock may have installed it.
-    if let Some(found) = installed(tier, &files, &target)? {
+    if let Some(found) = installed(&files, &target)? {
         return Ok(found);
     }
     if target.symlink_metadata().is_ok() && !target.join(RECEIPT).is_file() {
-        bail!("{}: expected nothing, or what a pull wrote; move it, or remove it", target.display());
+        bail!(
+            "{}: exists, and was not created by `quarry model pull`; move it, or remove it",
+            target.display()
+        );
     }
     let prefix = format!(".{name}-");
     remove_leftovers(&models, &prefix);
@@ -95,8 +97,8 @@ pub fn pull(tier: Tier, from: Option<&str>) -> anyhow::Result<PathBuf> {
 
 /// The directory from which searches take the model, if it is that of this version. What a pull can replace counts as
 /// not installed.
-fn installed(tier: Tier, files: &[KnownFile], target: &Path) -> anyhow::Result<Option<PathBuf>> {
-    let Ok(found) = tier.directory(&model::beside_the_program()) else { return Ok(None) };
+fn installed(files: &[KnownFile], target: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let Ok(found) = model::reranker() else { return Ok(None) };
     match known::verify(&found, files) {
         Ok(()) => {
             output::note(&format!("{}: installed already, verified", found.display()));
@@ -117,7 +119,7 @@ fn source(name: &str, from: Option<&str>) -> anyhow::Result<Source> {
     let from = match from {
         Some(from) => from.to_owned(),
         None if REPOSITORY.is_empty() => bail!(
-            "this program was built without the address of its releases; name one with --from, or, in a clone of the \
+            "this build has no release URL; name one with --from, or, in a clone of the \
              repository, `quarry model pull {name} --from crates/embed/models`"
         ),
         None => format!("{REPOSITORY}/releases/download/v{VERSION}"),

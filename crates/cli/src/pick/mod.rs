@@ -7,26 +7,26 @@ pub mod view;
 
 use std::io::{self, IsTerminal};
 use std::ops::Range;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use clap::Args;
-use quarry_answer::{SearchQuestion, Tree, UnitsRequest};
 use quarry_index::{Hit, RankingWeights, Update, snippet};
+use quarry_session::settings::SearchDefaults;
+use quarry_session::{Query, Tree, UnitsRequest};
 use quarry_source::SourceText;
 use quarry_text::query_terms;
 use ratatui::crossterm::event;
 
 use self::state::{Choice, PickResults, Preview, PreviewLine, State, Step};
-use crate::index::SourcesArgs;
+use crate::index::{SourcesArgs, with_notices};
 use crate::log::{self, Record};
-use crate::model_choice::RerankArgs;
+use crate::model::RerankArgs;
 use crate::output;
 use crate::results::FilterArgs;
 use crate::screen::Screen;
-use crate::settings::{self, Settings};
+use crate::settings;
 use crate::terminal;
 
 /// Results that can be chosen among.
@@ -66,16 +66,11 @@ pub fn run(mut args: PickArgs) -> anyhow::Result<ExitCode> {
         bail!("`quarry pick` needs a terminal, but stderr is not one; use `quarry search` in scripts");
     }
     args.source.rerank(args.rerank);
-    let paths = args.source.paths();
-    let all: Vec<Settings> = paths.iter().map(|path| Settings::load(path)).collect::<anyhow::Result<_>>()?;
-    let settings = Settings::shared(&all);
-    let filter = |(settings, path): (&Settings, &PathBuf)| args.filter.filter(settings, path);
-    let filters = all.iter().zip(&paths).map(filter).collect::<anyhow::Result<_>>()?;
-    let threshold = settings.get(|layer| layer.threshold);
     let update = if args.no_index_update { Update::Never } else { Update::IfPossible };
-    let ranking = settings.ranking(None);
-    let tree = args.source.open(&all, filters, update, true)?;
-    let search = Search { tree, limit: args.limit, threshold, ranking };
+    let session = args.source.session(args.filter.narrowing()?).with_update(update);
+    let snapshot = with_notices(|notices| session.snapshot(None, notices))?;
+    let SearchDefaults { threshold, ranking, .. } = snapshot.defaults.clone();
+    let search = Search { tree: snapshot.tree(), limit: args.limit, threshold, ranking };
     let mut state = State::new(args.query.as_deref().unwrap_or_default());
     let step = Screen::open().and_then(|mut screen| choose(&mut screen, &search, &mut state))?;
     let picked = state.list.selected().filter(|_| step == Step::Pick);
@@ -135,7 +130,11 @@ impl Search {
         let start = Instant::now();
         let (limit, threshold) = (self.limit, self.threshold);
         let request = UnitsRequest { limit, threshold, ..UnitsRequest::new(&self.ranking) };
-        let found = quarry_answer::search(&self.tree.index, SearchQuestion::of(query), None, &request)?;
+        let trees = self.tree.names();
+        let request = UnitsRequest { trees: &trees, ..request };
+        // What is being typed may not be whole yet.
+        let asked = Query::parse(query).unwrap_or_else(|_| Query::plain(query));
+        let found = quarry_session::search(&self.tree.index, asked, &request)?;
         let choice = |hit: Hit| {
             let position = format!("{}:{}", self.tree.shown(&hit).display(), hit.start_line);
             Choice { hit, position }
@@ -144,7 +143,7 @@ impl Search {
             confident: found.confident != Some(false),
             choices: found.hits.into_iter().map(choice).collect(),
             terms: found.terms,
-            took_ms: quarry_answer::milliseconds(start.elapsed()),
+            took_ms: quarry_session::milliseconds(start.elapsed()),
             ..nothing
         })
     }

@@ -12,13 +12,13 @@ use crate::screen;
 /// Results that a page is moved by.
 const PAGE: usize = 10;
 
-/// What the picker shows.
+/// State of the picker.
 #[derive(Debug, Default)]
 pub struct State {
     pub input: Input,
     /// Of the last search, best first.
     pub found: PickResults,
-    /// Which result is selected; what is shown of the list.
+    /// Selection, and the shown part of the list.
     pub list: ListState,
     /// Of the selected result.
     pub preview: Option<Preview>,
@@ -26,10 +26,9 @@ pub struct State {
     pub scroll: isize,
 }
 
-/// What a search found.
+/// Results of a search.
 #[derive(Debug, Default)]
 pub struct PickResults {
-    /// What was searched for.
     pub query: String,
     pub choices: Vec<Choice>,
     /// Whether the best one is good enough.
@@ -43,7 +42,7 @@ pub struct PickResults {
 #[derive(Debug, Clone)]
 pub struct Choice {
     pub hit: Hit,
-    /// How its file is called from the current directory, and its line.
+    /// Path of its file from the current directory, and its line.
     pub position: String,
 }
 
@@ -57,7 +56,7 @@ pub struct Preview {
     pub focus: Range<usize>,
 }
 
-/// A line, and the byte ranges of it that match, ascending and apart.
+/// A line, and the byte ranges of it that match, ascending and disjoint.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PreviewLine {
     /// Of the file, 1-based.
@@ -66,7 +65,7 @@ pub struct PreviewLine {
     pub matches: Vec<Range<usize>>,
 }
 
-/// What follows from an event.
+/// Effect of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// On with the next event.
@@ -82,12 +81,12 @@ impl State {
         Self { input: Input::new(query.to_owned()), ..Self::default() }
     }
 
-    /// What is typed.
+    /// The typed query.
     pub fn query(&self) -> &str {
         self.input.value().trim()
     }
 
-    /// Whether the results are of another query than the one that is typed.
+    /// Returns whether the results are of another query than the one that is typed.
     pub fn is_outdated(&self) -> bool {
         self.query() != self.found.query
     }
@@ -114,10 +113,10 @@ impl State {
         (self.preview, self.scroll) = (Some(preview), 0);
     }
 
-    /// What an event does.
+    /// Applies an event.
     pub fn update(&mut self, event: &Event) -> Step {
         match event {
-            // Terminals that tell of keys that are let go tell of them as pressed before.
+            // Ignore key releases: the press was already reported.
             Event::Key(key) if key.kind != KeyEventKind::Release => return self.key(*key),
             Event::Paste(text) => screen::paste(&mut self.input, text),
             _ => {}

@@ -1,9 +1,9 @@
-//! How the picker looks: a state drawn into a frame.
+//! View of the picker: a state drawn into a frame.
 
 use std::iter;
 use std::ops::Range;
 
-use quarry_answer::kind_name;
+use quarry_session::kind_name;
 use quarry_text::counted;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -33,7 +33,6 @@ const HIGH: u16 = 12;
 /// Lines above the most relevant ones that the preview begins with.
 const LINES_ABOVE: usize = 2;
 
-/// Draws all of it.
 pub fn draw(frame: &mut Frame, state: &mut State) {
     let [input, status, rest] =
         Layout::vertical([Constraint::Length(1), Constraint::Length(1), Constraint::Min(0)])
@@ -45,7 +44,7 @@ pub fn draw(frame: &mut Frame, state: &mut State) {
     draw_preview(frame, preview, state);
 }
 
-/// Where a list and a preview of what is selected are: beside each other, or below, or the list alone.
+/// Areas of a list and a preview: beside each other, or below, or the list alone.
 pub fn halves(area: Rect) -> [Rect; 2] {
     let layout = if area.width >= WIDE {
         Layout::horizontal([Constraint::Percentage(40), Constraint::Percentage(60)])
@@ -140,7 +139,7 @@ mod tests {
     use super::super::tests::{found, preview};
     use super::*;
 
-    /// What the terminal shows, a line each, without spaces at the end.
+    /// Lines of the terminal, without spaces at the end.
     fn drawn(state: &mut State, width: u16, height: u16) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, state)).unwrap();

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use quarry_corpus::evaluation_data::is_marked;
-use quarry_corpus::evaluation_guard::EvaluationGuard;
+use quarry_corpus::evaluation_guard::{ComparedFiles, EvaluationGuard};
 use quarry_corpus::formats::Record;
 use quarry_corpus::formats::source::check_regular;
 use quarry_corpus::formats::write::NewDirectories;
+use quarry_corpus::repositories::{Repository, read_manifest};
 use quarry_corpus::tokens::code_tokens;
 use quarry_embed::{EmbedError, Embedder};
+use quarry_eval::protocol::of_recipe;
 use quarry_eval::report::training::{TrainedEpoch, TrainingRun, training_page};
 use quarry_text::counted;
 use quarry_train::clean;
@@ -27,9 +29,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::leakage::{self, Allowed, Leakage};
 use super::{note_left_out, read_settings, say};
-use crate::{model, new_file, progress};
+use crate::{model, new_file, progress, trained_queries};
 
-/// Where an encoder is trained.
+/// The device on which an encoder is trained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum DeviceChoice {
     /// The processor
@@ -48,7 +50,7 @@ impl DeviceChoice {
     }
 }
 
-/// What an encoder is trained from, and where it goes.
+/// Inputs and outputs of training an encoder.
 #[derive(Debug, Clone, Args)]
 pub struct EncoderArgs {
     /// Directory of the BERT, RoBERTa, MPNet or T5 model to begin with, as sentence-transformers or transformers writes
@@ -74,14 +76,21 @@ pub struct EncoderArgs {
     /// Override a setting of the recipe, as KEY=VALUE in TOML
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
-    /// Where to train; the same seed gives the same model within rounding, and either device can resume a run of the
+    /// Device to train on; the same seed gives the same model within rounding, and either device can resume a run of the
     /// other
     #[arg(long, value_enum, default_value_t)]
     pub device: DeviceChoice,
-    /// Files of evaluation data (plain text or data sets): pairs whose query or code occurs in one of them are refused,
-    /// as are those in public sets beside the pairs or in the working directory
+    /// Data sets of evaluation data, or JSON Lines with query and code: pairs that share one of them are refused, as are
+    /// those in public sets beside the pairs or in the working directory
     #[arg(long, value_name = "FILE")]
     pub exclude: Vec<PathBuf>,
+    /// Data sets with which pairs may share queries and codes, such as other splits of their set; the model's card has the
+    /// numbers
+    #[arg(long, value_name = "FILE")]
+    pub tolerate: Vec<PathBuf>,
+    /// Files that a plan measures on.
+    #[arg(skip)]
+    pub measured: Vec<PathBuf>,
     /// Train even on evaluation data; the model's card notes it
     #[arg(long)]
     pub allow_evaluation_data: bool,
@@ -146,19 +155,7 @@ impl LoadedRun {
             model.keep_layers(settings.layers)?;
         }
         let teacher = args.teacher.as_deref().map(LoadedTeacher::load).transpose()?;
-        let guard = EvaluationGuard::open(&args.exclude, &args.pairs)?;
-        let (mut rows, mut found) = (Vec::new(), Leakage::default());
-        for path in &args.pairs {
-            let (of_file, named) = read_rows(path, &settings)?;
-            found.found.extend(named);
-            found.add(&guard, path, &of_file);
-            rows.extend(of_file);
-        }
-        let allowed = if args.allow_evaluation_data { Allowed::Now } else { Allowed::OnRequest };
-        let leakage = leakage::checked(&guard, &found, allowed)?;
-        if !found.found.is_empty() {
-            say(bar, &format!("warning: {leakage}"));
-        }
+        let (mut rows, leakage) = read_checked(args, &settings, bar)?;
         note_left_out(clean(&mut rows));
         let (rows, held_out) = if args.dev.is_empty() {
             let (rows, mut held_out) =
@@ -185,6 +182,7 @@ impl LoadedRun {
             data: files.map(|path| hash_of(path)).collect::<anyhow::Result<_>>()?,
             licenses: licenses(&rows, args.manifest.as_deref())?,
             leakage,
+            departures: departures(args),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         Ok(Self { settings, device, model, teacher, rows, held_out, corpus, provenance })
@@ -205,7 +203,46 @@ impl LoadedRun {
     }
 }
 
-/// How long a run takes, from one measured step; nothing is written.
+/// Departures of a recipe from its paper, by the register of the protocols.
+fn departures(args: &EncoderArgs) -> Vec<String> {
+    let recipe = args.recipe.as_deref().and_then(Path::file_stem).unwrap_or_default().to_string_lossy();
+    of_recipe(&recipe).map(|found| format!("{}: {}", found.number, found.about)).collect()
+}
+
+/// Reads the pairs of a run, with what they share with evaluation data, as a sentence.
+fn read_checked(
+    args: &EncoderArgs,
+    settings: &Settings,
+    bar: &progress::Progress,
+) -> anyhow::Result<(Vec<Row>, String)> {
+    let files = ComparedFiles { named: &args.exclude, measured: &args.measured, tolerated: &args.tolerate };
+    let guard = EvaluationGuard::open(files, &args.pairs)?;
+    guard.warnings().for_each(|warning| say(bar, &warning));
+    let (mut rows, mut found) = (Vec::new(), Leakage::default());
+    for path in &args.pairs {
+        let (of_file, named) = read_rows(path, settings)?;
+        found.found.extend(named);
+        found.add(&guard, path, &of_file);
+        rows.extend(of_file);
+    }
+    let allowed = if args.allow_evaluation_data { Allowed::Now } else { Allowed::OnRequest };
+    let leakage = leakage::checked(&guard, &found, allowed)?;
+    if !found.found.is_empty() {
+        say(bar, &format!("warning: {leakage}"));
+    }
+    Ok((rows, leakage))
+}
+
+/// Compares the pairs of a run with evaluation data; returns what they share, as a sentence.
+///
+/// # Errors
+/// When a file cannot be read, or they share what they must not.
+pub fn compare_pairs(args: &EncoderArgs) -> anyhow::Result<String> {
+    let bar = progress::Progress::new("comparing pairs", 0);
+    Ok(read_checked(args, &settings(args)?, &bar)?.1)
+}
+
+/// Estimates the time of a run from one measured step; writes nothing.
 ///
 /// # Errors
 /// As [`train_encoder`].
@@ -227,10 +264,20 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
     let _directories = NewDirectories::create(&args.out)
         .with_context(|| format!("{}: cannot be created", args.out.display()))?;
     let page = args.out.join(PAGE);
+    for departure in &provenance.departures {
+        say(&bar, &format!("differs from the paper: {departure}"));
+    }
     let mut mean_loss = None;
     let run = loaded.as_run(&args.out);
     let outcome = train(&run, |progress| match progress {
-        Progress::Ready { n_examples, n_held_out, n_codes, n_steps, n_done } => {
+        Progress::Ready { n_examples, n_held_out, n_codes, n_steps, n_done, n_special } => {
+            if n_special > 0 {
+                let rows = counted(n_special, "row");
+                say(
+                    &bar,
+                    &format!("left out: {rows} with special tokens of the tokenizer, as in GenCodeSearchNet"),
+                );
+            }
             bar.rename("training");
             bar.resume(n_done, n_steps);
             let resumed = if n_done > 0 { format!(", resumed after {n_done}") } else { String::new() };
@@ -264,6 +311,9 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
             }
         }
     })?;
+    let path = args.out.join(trained_queries::FILE);
+    let queries = trained_queries::listed(loaded.rows.iter().map(|row| row.query.as_str()));
+    std::fs::write(&path, queries).with_context(|| format!("{}: cannot be written", path.display()))?;
     bar.finish_and_clear();
     let kept = outcome.kept.as_ref().map(|kept| format!(", after epoch {}", kept.epoch)).unwrap_or_default();
     say(
@@ -309,7 +359,7 @@ pub fn facts_of(settings: &Settings) -> Vec<(String, String)> {
     facts
 }
 
-/// What a page draws of a run.
+/// Curves of a run, for a page.
 pub fn training_run(name: &str, losses: &[LossPoint], evaluations: &[Evaluation]) -> TrainingRun {
     TrainingRun {
         name: name.to_owned(),
@@ -378,6 +428,15 @@ fn read_rows(path: &Path, settings: &Settings) -> anyhow::Result<(Vec<Row>, Vec<
                 "{}: holds {} that are not pairs; convert the data set to query-code with `quarry data convert` first",
                 path.display(),
                 counted(others, "record")
+            );
+        }
+        let unlabeled = rows.iter().filter(|row| row.label.is_none()).count();
+        if unlabeled > 0 && unlabeled < rows.len() {
+            bail!(
+                "{}: {unlabeled} of {} have no label or null as theirs, so it is unknown whether their code answers; expected \
+                 labels everywhere or nowhere; remove those rows",
+                path.display(),
+                counted(rows.len(), "pair")
             );
         }
     }
@@ -485,15 +544,10 @@ fn joined(value: &serde_json::Value) -> Option<String> {
 
 /// Numbers of pairs by license: their own, else that of their repository in a manifest.
 fn licenses(rows: &[Row], manifest: Option<&Path>) -> anyhow::Result<Vec<(String, usize)>> {
-    let mut of_repository = BTreeMap::new();
+    let mut of_repository: BTreeMap<String, String> = BTreeMap::new();
     if let Some(path) = manifest {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
-        for line in text.lines().skip(1) {
-            if let [repository, _, license, ..] = line.split('\t').collect::<Vec<_>>()[..] {
-                of_repository.insert(repository.to_owned(), license.to_owned());
-            }
-        }
+        let repositories = read_manifest(path)?.into_iter();
+        of_repository.extend(repositories.map(|Repository { name, license }| (name, license)));
     }
     let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
     for row in rows {

@@ -1,21 +1,20 @@
 //! Finds evaluation data among training data.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use quarry_corpus::dataset;
 use quarry_corpus::evaluation_data::{is_marked, published_as};
-use quarry_corpus::evaluation_guard::{EvaluationGuard, Shared};
+use quarry_corpus::evaluation_guard::{ComparedFiles, EvaluationGuard, Shared, SharedCounts};
 use quarry_corpus::formats::Record;
 use quarry_corpus::formats::source::Source;
 use quarry_source::FunctionPair;
-use quarry_text::counted;
 use quarry_train::Example;
+use rayon::prelude::*;
 
 use crate::output;
 
-/// What a file is, or its rows say to be, without regard to `--exclude`.
+/// Evaluation data that a file is, or that its rows state, without regard to `--exclude`.
 pub fn named(path: &Path) -> anyhow::Result<Vec<String>> {
     match path.is_file().then(|| published_as(path)).transpose()?.flatten() {
         Some(name) => Ok(vec![format!("{} is {name}", path.display())]),
@@ -41,52 +40,52 @@ pub fn named_in(sources: &[Source]) -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
-/// What training data share with evaluation data.
+/// Overlap of training data with evaluation data.
 #[derive(Debug, Default)]
 pub struct Leakage {
-    /// What is evaluation data, by name.
+    /// Names of the evaluation data.
     pub found: Vec<String>,
-    /// Numbers of pairs of a published training split whose code is in another split of the same set, by its name.
-    pub of_splits: BTreeMap<String, usize>,
+    counts: SharedCounts,
 }
 
 impl Leakage {
     /// Adds the rows of a file with a query or code that is in evaluation data.
-    pub fn add<E: Example>(&mut self, guard: &EvaluationGuard, file: &PathBuf, rows: &[E]) {
-        for (at, row) in rows.iter().enumerate() {
+    pub fn add<E: Example + Sync>(&mut self, guard: &EvaluationGuard, file: &PathBuf, rows: &[E]) {
+        let shared = |row: &E| {
             let codes = std::iter::once(row.code()).chain(row.negatives().iter().map(String::as_str));
-            let query: String = row.query().chars().take(60).collect();
-            match guard.shared(std::slice::from_ref(file), row.query(), codes) {
-                None => {}
-                Some(Shared::Query(set)) => {
-                    self.found.push(format!("pair {} ({query:?}), whose query is in {set}", at + 1));
-                }
-                Some(Shared::Code(set)) => {
-                    self.found.push(format!("pair {} ({query:?}), whose code is in {set}", at + 1));
-                }
-                Some(Shared::CodeOfSplit(set)) => *self.of_splits.entry(set.to_owned()).or_default() += 1,
+            let language = Some(row.language()).filter(|language| !language.is_empty());
+            guard.shared(std::slice::from_ref(file), row.query(), codes.map(|code| (code, language)))
+        };
+        let shared: Vec<Option<Shared<'_>>> = rows.par_iter().map(shared).collect();
+        for (at, (row, shared)) in rows.iter().zip(shared).enumerate() {
+            let Some(shared) = shared else { continue };
+            self.counts.add(shared);
+            if !shared.is_tolerated {
+                let query: String = row.query().chars().take(60).collect();
+                let what = if shared.is_query { "query" } else { "code" };
+                self.found.push(format!("pair {} ({query:?}), whose {what} is in {}", at + 1, shared.set));
             }
         }
     }
 
-    /// Codes that published splits share, as a sentence; empty if there are none.
-    pub fn shared_codes(&self) -> String {
-        let told = |(set, n): (&String, &usize)| format!("{} with a code of {set}", counted(*n, "pair"));
-        match self.of_splits.is_empty() {
-            true => String::new(),
-            false => {
-                let told: Vec<String> = self.of_splits.iter().map(told).collect();
-                format!("the published splits share codes: {}", told.join("; "))
-            }
+    /// Returns a sentence about what is tolerated; empty if nothing is.
+    pub fn tolerated(&self) -> String {
+        match self.counts.tolerated() {
+            tolerated if tolerated.is_empty() => String::new(),
+            tolerated => format!("tolerated: {}", tolerated.join(", ")),
         }
     }
-}
 
-/// What was found: the first three by name, and the number of the others.
-fn summary(found: &[String]) -> String {
-    let (first, others) = found.split_at(found.len().min(3));
-    let more = if others.is_empty() { String::new() } else { format!("; and {} more", others.len()) };
-    format!("the training data contain evaluation data: {}{more}", first.join("; "))
+    /// Summarizes what was found: the first three by name, and the numbers of all if there are more.
+    fn summary(&self) -> String {
+        let (first, others) = self.found.split_at(self.found.len().min(3));
+        let more = match (others, self.counts.leaks()) {
+            ([], _) => String::new(),
+            (others, leaks) if leaks.is_empty() => format!("; and {} more", others.len()),
+            (_, leaks) => format!("; in all {}", leaks.join(", ")),
+        };
+        format!("the training data contain evaluation data: {}{more}", first.join("; "))
+    }
 }
 
 /// Whether evaluation data may be trained on.
@@ -100,34 +99,40 @@ pub enum Allowed {
     Now,
 }
 
-/// What a card says of evaluation data among the pairs, of which `leakage` names the first.
+/// The statement of a card about evaluation data among the pairs, of which `leakage` names the first.
 ///
 /// # Errors
 /// When there are some that are not allowed.
 pub fn checked(guard: &EvaluationGuard, leakage: &Leakage, allowed: Allowed) -> anyhow::Result<String> {
-    let shared = leakage.shared_codes();
-    let shared = if shared.is_empty() { shared } else { format!("; {shared}") };
+    let tolerated = match leakage.tolerated() {
+        tolerated if tolerated.is_empty() => tolerated,
+        tolerated => format!("; {tolerated}"),
+    };
+    let uncompared = match guard.uncompared() {
+        [] => String::new(),
+        names => format!("; not compared: {}", names.join(", ")),
+    };
     if leakage.found.is_empty() {
-        let names: Vec<&str> = guard.names().collect();
-        return Ok(match names.as_slice() {
+        let files: Vec<String> = guard.files().map(|(name, counts)| format!("{name} ({counts})")).collect();
+        let outcome = match files.as_slice() {
             [] => "no file of evaluation data was given or found to check the pairs against".to_owned(),
-            names => format!(
-                "the pairs have no query and no other code of {}, exactly or nearly{shared}",
-                names.join(", ")
-            ),
-        });
+            files => format!("no other pair was found to share a query or a code with {}", files.join(", ")),
+        };
+        let outcome = if tolerated.is_empty() { outcome.replace("other ", "") } else { outcome };
+        return Ok(format!("{outcome}{tolerated}{uncompared}"));
     }
-    let summary = summary(&leakage.found);
+    let summary = leakage.summary();
     match allowed {
         Allowed::Never => {
             bail!("{summary}; remove them: a model that was trained on them cannot be measured on them")
         }
         Allowed::OnRequest => {
             bail!(
-                "{summary}; remove them, or give --allow-evaluation-data for an experiment whose card says so"
+                "{summary}; remove them, name the files with which they may share texts (--tolerate, in plans `tolerate`), or give \
+                 --allow-evaluation-data (`allow_evaluation_data`) for an experiment; the model's card states either"
             )
         }
-        Allowed::Now => Ok(format!("**{summary}**, which was allowed{shared}")),
+        Allowed::Now => Ok(format!("**{summary}**, which was allowed{tolerated}{uncompared}")),
     }
 }
 
@@ -137,20 +142,21 @@ pub fn checked(guard: &EvaluationGuard, leakage: &Leakage, allowed: Allowed) -> 
 /// As [`checked`], and when a file of evaluation data cannot be read.
 pub fn of_pairs(
     named: Vec<String>,
-    exclude: &[PathBuf],
+    files: ComparedFiles<'_>,
     path: &Path,
     pairs: &[FunctionPair],
     allowed: Allowed,
 ) -> anyhow::Result<String> {
     let mut leakage = Leakage { found: named, ..Leakage::default() };
     let file = path.to_owned();
-    let guard = EvaluationGuard::open(exclude, std::slice::from_ref(&file))?;
+    let guard = EvaluationGuard::open(files, std::slice::from_ref(&file))?;
+    guard.warnings().for_each(|warning| output::note(&warning));
     leakage.add(&guard, &file, pairs);
     let told = checked(&guard, &leakage, allowed)?;
     if !leakage.found.is_empty() {
         output::note(&format!("warning: {told}"));
-    } else if !leakage.of_splits.is_empty() {
-        output::note(&leakage.shared_codes());
+    } else if !leakage.tolerated().is_empty() {
+        output::note(&leakage.tolerated());
     }
     Ok(told)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use quarry_eval::plan::{TrainedRun, Trainer, TrainerError, TrainingEstimate, TrainingRun};
 use quarry_train::encoder::{Estimate, Report, VERSION};
 
-use super::encoder::{DeviceChoice, EncoderArgs, estimate_encoder, settings, train_encoder};
+use super::encoder::{DeviceChoice, EncoderArgs, compare_pairs, estimate_encoder, settings, train_encoder};
 
 /// Fine-tunes encoders as `quarry train encoder` does.
 pub struct EncoderTrainer;
@@ -22,6 +22,8 @@ fn arguments(run: &TrainingRun, directory: &Path) -> EncoderArgs {
         settings: run.settings,
         device: DeviceChoice::Cpu,
         exclude: run.exclude,
+        tolerate: run.tolerate,
+        measured: run.measured,
         allow_evaluation_data: run.allow_evaluation_data,
         manifest: None,
         out: directory.to_owned(),
@@ -33,6 +35,10 @@ impl Trainer for EncoderTrainer {
         let settings = settings(&arguments(run, Path::new("")))?;
         settings.check()?;
         Ok(format!("version {VERSION} {}", serde_json::to_string(&settings)?))
+    }
+
+    fn compare(&self, run: &TrainingRun) -> Result<String, TrainerError> {
+        Ok(compare_pairs(&arguments(run, Path::new("")))?)
     }
 
     fn train(&self, run: &TrainingRun, directory: &Path) -> Result<(), TrainerError> {

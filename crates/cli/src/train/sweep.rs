@@ -17,7 +17,7 @@ use super::encoder::{EncoderArgs, PAGE, facts_of, settings, train_encoder, train
 use crate::eval::arguments::LayoutArgs;
 use crate::{new_file, output};
 
-/// What a finished run leaves in its directory, so that it is not done again.
+/// The record of a finished run in its directory, so that it is not done again.
 const RESULT: &str = "result.json";
 
 /// Arguments of `quarry train encoder`.
@@ -69,7 +69,7 @@ struct Combination {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SweepReport {
-    /// What is measured on held-out pairs.
+    /// The measure on held-out pairs.
     measure: &'static str,
     /// The best first.
     combinations: Vec<Combination>,
@@ -167,7 +167,7 @@ fn in_toml(setting: &str) -> String {
     }
 }
 
-/// What a run came to; trains unless it has ended before.
+/// Result of a run; trains unless it has ended before.
 fn result_of(run: &EncoderArgs, combination: &[String], seed: u64) -> anyhow::Result<RunResult> {
     let path = run.out.join(RESULT);
     let names = [combination, &[format!("seed={seed}")]].concat();

@@ -1,9 +1,8 @@
-//! What a tree asks about its functions, in pairs to learn from and questions that are held out.
+//! Questions of a tree about its functions: pairs to learn from, and held-out questions.
 
 use std::collections::HashSet;
 
-use quarry_corpus::dataset::near::NearIndex;
-use quarry_corpus::evaluation_data::EvaluationData;
+use quarry_corpus::evaluation_guard::{ComparedFiles, EvaluationGuard};
 use quarry_corpus::pairs::{fingerprint, split_summary};
 use quarry_eval::self_benchmark::hold_out::{HoldOut, Lesson, held_out_functions, hold_out};
 use quarry_eval::self_benchmark::tree::{Functions, SourceFile};
@@ -12,6 +11,7 @@ use quarry_eval::self_benchmark::{
     LabeledQuery, QuerySet, QuerySource, Questions, SelfBenchmarkOptions, questions_about,
 };
 use quarry_source::FunctionPair;
+use quarry_text::near::NearIndex;
 
 use super::TuneArgs;
 use crate::output;
@@ -36,11 +36,16 @@ pub fn of(args: &TuneArgs, files: &[SourceFile]) -> anyhow::Result<(HoldOut, Vec
     let mut pairs: Vec<FunctionPair> =
         split.learned.iter().flat_map(|lesson| pairs_of(lesson, &functions)).collect();
     if !args.exclude.is_empty() {
-        let data = EvaluationData::read(&args.exclude)?;
-        pairs.retain(|pair| !data.has_query(&pair.query) && !data.has_code(&pair.code));
+        let guard = EvaluationGuard::new(&args.exclude)?;
+        guard.warnings().for_each(|warning| output::note(&warning));
+        pairs.retain(|pair| {
+            let code = std::iter::once((pair.code.as_str(), None));
+            guard.shared(&[], &pair.query, code).is_none()
+        });
     }
     if let Some(path) = &args.pairs {
-        let (lessons, _) = training_pairs(path, &args.exclude, Allowed::Never)?;
+        let files = ComparedFiles { named: &args.exclude, ..ComparedFiles::default() };
+        let (lessons, _) = training_pairs(path, files, Allowed::Never)?;
         add(lessons, &functions, &is_held_out, &mut split, &mut pairs);
     }
     Ok((split, pairs))

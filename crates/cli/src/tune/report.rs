@@ -1,4 +1,4 @@
-//! What tuning brought, by the questions that were held out.
+//! Effect of tuning, on held-out questions.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::eval::shown;
 /// Level of significance.
 const SIGNIFICANCE: f64 = 0.05;
 
-/// What search found of one question.
+/// Results of one question.
 #[derive(Debug, Clone, Copy)]
 pub struct Values {
     pub ndcg: f64,
@@ -32,7 +32,7 @@ struct Means {
     mrr: f64,
 }
 
-/// How well a source of questions, or all of them, is answered before and after tuning.
+/// Measures of a source of questions, or of all, before and after tuning.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "TunedSource"))]
 struct Row {
@@ -70,7 +70,7 @@ pub struct Report {
     overall: Row,
     /// Whether it is significantly better overall, and significantly worse by no source.
     pub is_better: bool,
-    /// Where the tuned model is kept; null if it is not.
+    /// Directory of the tuned model; null if it is not kept.
     pub kept: Option<PathBuf>,
     /// Milliseconds of training.
     pub train_ms: f64,

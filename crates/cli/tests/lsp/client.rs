@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// How long an answer may take.
+/// Maximum time of an answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) const NET: &str = "def connect(host):\n    \"\"\"Open a socket to a host.\"\"\"\n    return dial(host)\n\n\n\
@@ -23,7 +23,7 @@ pub(crate) struct Client {
     pub(crate) stdin: Option<ChildStdin>,
     pub(crate) messages: Receiver<Value>,
     pub(crate) directory: tempfile::TempDir,
-    /// What came besides answers.
+    /// Messages besides answers.
     pub(crate) notices: Vec<Value>,
     pub(crate) n_requests: i64,
 }

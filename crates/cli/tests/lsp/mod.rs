@@ -1,6 +1,6 @@
 //! `quarry lsp` as an editor runs it: framed messages of JSON-RPC to stdin, and from stdout.
 
-mod client;
+pub(crate) mod client;
 mod random;
 
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use self::client::{Client, NET, PATIENCE, found, has, quarry, write};
 
 #[test]
 fn a_search_is_answered_as_on_the_command_line() {
-    let mut client = Client::spawn(&["--index", "index"]);
+    let mut client = Client::spawn(&["--index", "index", "--quality", "fast"]);
     let capabilities = client.initialize(&["tree"], json!({}));
     for provider in ["workspaceSymbolProvider", "callHierarchyProvider", "referencesProvider"] {
         assert_eq!(capabilities[provider], true, "{capabilities}");
@@ -81,6 +81,37 @@ fn symbols_are_found_by_names_and_descriptions() {
     let symbols = client.result("workspace/symbol", json!({"query": "open a socket to a host"}));
     assert_eq!(symbols[0]["name"], "connect", "{symbols}");
     assert_eq!(client.result("workspace/symbol", json!({"query": ""})), json!([]));
+    client.end();
+}
+
+#[test]
+fn lenses_count_the_tests_of_what_is_saved() {
+    let mut client = Client::spawn(&[]);
+    let test = "from net import connect\n\n\ndef test_connect():\n    assert connect('a')\n";
+    write(&client.directory.path().join("tree/test_net.py"), test);
+    client.initialize(&["tree"], json!({}));
+    let uri = client.uri("tree/net.py");
+    let lenses = client.result("textDocument/codeLens", json!({"textDocument": {"uri": uri}}));
+    assert_eq!(lenses[0]["range"]["start"], json!({"line": 0, "character": 0}), "{lenses}");
+    let lens = client.result("codeLens/resolve", lenses[0].clone());
+    assert_eq!(lens["command"]["title"], "1 test", "{lens}");
+    let place = client.execute("quarry.related", lens["command"]["arguments"].clone())["results"][0].clone();
+    assert_eq!(
+        (&place["name"], &place["uri"]),
+        (&json!("test_connect"), &json!(client.uri("tree/test_net.py")))
+    );
+    client.check_refused(
+        "quarry.related",
+        json!([{"uri": uri, "kinds": ["tests"]}]),
+        -32602,
+        "expected one of `test`",
+    );
+    client.check_refused(
+        "quarry.related",
+        json!([{"name": "x", "uri": uri}]),
+        -32602,
+        "`uri` and `line`, or `name`",
+    );
     client.end();
 }
 
@@ -271,6 +302,8 @@ fn changed_files_are_found() {
     // As the client tells.
     let change = json!({"uri": client.uri("tree/weather/now.py"), "type": 1});
     client.notify("workspace/didChangeWatchedFiles", json!({"changes": [change]}));
+    // A search does not wait long for that.
+    client.execute("quarry.refresh", json!([]));
     assert!(has(&client.search("measure the temperature"), "thermometer"));
     // As the system tells.
     write(&path, "def barometer(air):\n    \"\"\"Measure the pressure.\"\"\"\n    return air.weight\n");
@@ -287,6 +320,8 @@ fn progress_is_told_to_clients_that_show_it() {
     let mut client = Client::spawn(&["--index", "index"]);
     client.initialize(&["tree"], json!({"window": {"workDoneProgress": true}}));
     client.search("open a socket");
+    // The answer may come before the end of the progress.
+    client.execute("quarry.refresh", json!([]));
     let kinds: Vec<&str> = client
         .notices
         .iter()
@@ -301,6 +336,33 @@ fn progress_is_told_to_clients_that_show_it() {
     let mut client = Client::start();
     client.search("open a socket");
     assert!(client.notices.is_empty(), "{:?}", client.notices);
+    client.end();
+}
+
+#[test]
+fn an_answer_that_does_not_wait_for_the_update_of_the_index_names_the_changed_files() {
+    let mut client = Client::start();
+    client.search("open a socket");
+    let lock = File::options().append(true).open(client.path("index/lock")).unwrap();
+    lock.lock().unwrap();
+    write(&client.path("tree/mail.py"), "def post(letter):\n    return stamp(letter)\n");
+    client.notify("workspace/didChangeWatchedFiles", json!({"changes": []}));
+    let stale = client.execute("quarry.search", json!([{"query": "post a letter"}]));
+    assert_eq!(
+        (&stale["behind"]["total"], &stale["behind"]["files"][0]["path"]),
+        (&json!(1), &json!("mail.py"))
+    );
+    assert_eq!(stale["behind"]["files"][0]["uri"], client.uri("tree/mail.py"));
+    client.notices.clear();
+    client.result("workspace/symbol", json!({"query": "connect"}));
+    let message = "1 file changed since the index was built; it is being updated: mail.py";
+    let logged = json!({"type": 3, "message": message});
+    assert!(client.notices.iter().any(|notice| notice["params"] == logged), "{:?}", client.notices);
+    lock.unlock().unwrap();
+    // This waits.
+    client.execute("quarry.refresh", json!([]));
+    let fresh = client.execute("quarry.search", json!([{"query": "post a letter"}]));
+    assert!(fresh.get("behind").is_none() && found(&fresh)[0].0 == "post", "{fresh}");
     client.end();
 }
 
@@ -328,6 +390,61 @@ fn a_request_that_is_canceled_is_answered_at_once() {
     client.search("open a socket");
     let answered = client.notices.iter().filter(|notice| notice.get("method").is_none()).count();
     assert_eq!(answered, 0, "{:?}", client.notices);
+    client.end();
+}
+
+#[test]
+fn an_id_that_is_used_again_after_canceling_gets_the_answer_of_its_own_request() {
+    let mut client = Client::spawn(&["--index", "index"]);
+    fs::create_dir_all(client.path("index")).unwrap();
+    let lock = File::create(client.path("index/lock")).unwrap();
+    lock.lock().unwrap();
+    client.initialize(&["tree"], json!({}));
+    let ask = |client: &mut Client, query: &str| {
+        let params = json!({"command": "quarry.search", "arguments": [{"query": query}]});
+        let request =
+            json!({"jsonrpc": "2.0", "id": 77, "method": "workspace/executeCommand", "params": params});
+        client.send_text(&request.to_string());
+    };
+    for query in ["first", "second", "third"] {
+        ask(&mut client, query);
+        // A worker takes it up meanwhile.
+        thread::sleep(Duration::from_millis(100));
+        client.notify("$/cancelRequest", json!({"id": 77}));
+        assert_eq!(client.answer(&json!(77))["error"]["code"], -32800);
+    }
+    ask(&mut client, "open a socket");
+    drop(lock);
+    let answer = client.answer(&json!(77));
+    assert_eq!(answer["result"]["query"], "open a socket", "{answer}");
+    client.search("open a socket");
+    let answered = client.notices.iter().filter(|notice| notice.get("method").is_none()).count();
+    assert_eq!(answered, 0, "{:?}", client.notices);
+    client.end();
+}
+
+#[test]
+fn folders_beyond_the_limit_are_stated() {
+    let mut client = Client::spawn(&["--index", "index"]);
+    let names: Vec<String> = (0..66).map(|n| format!("none{n}")).collect();
+    let names: Vec<&str> = std::iter::once("tree").chain(names.iter().map(String::as_str)).collect();
+    client.initialize(&names, json!({}));
+    assert!(has(&client.search("open a socket"), "connect"));
+    let told = |client: &Client| -> Vec<String> {
+        let shown = client.notices.iter().filter(|notice| notice["method"] == "window/showMessage");
+        shown.map(|notice| notice["params"]["message"].as_str().unwrap().to_owned()).collect()
+    };
+    let messages = told(&client);
+    assert!(
+        matches!(&messages[..], [only] if only.contains("first 64 folders; 3 more are left out")),
+        "{messages:?}"
+    );
+    // Those that are closed make room.
+    let removed: Vec<Value> =
+        names[1..9].iter().map(|name| json!({"uri": client.uri(name), "name": name})).collect();
+    client.notify("workspace/didChangeWorkspaceFolders", json!({"event": {"added": [], "removed": removed}}));
+    assert!(has(&client.search("open a socket"), "connect"));
+    assert_eq!(told(&client).len(), 1);
     client.end();
 }
 

@@ -72,7 +72,8 @@ fn question(random: &mut fastrand::Rng, uris: &[String]) -> (&'static str, Value
             (method, json!({"item": item}))
         }
         _ => {
-            let commands = ["search", "similar", "callers", "callees", "status", "refresh", "none"];
+            let commands =
+                ["search", "similar", "callers", "callees", "related", "status", "refresh", "none"];
             let command = format!("quarry.{}", commands[random.usize(..commands.len())]);
             let mut argument = json!({});
             for (key, value) in [

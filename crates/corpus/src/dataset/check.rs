@@ -5,22 +5,17 @@ use crate::formats::source::Source;
 use crate::formats::{FormatError, Record, RecordKind};
 use std::collections::{HashMap, HashSet};
 
-/// The result of checking one file.
 #[derive(Debug)]
 pub struct Checked {
-    /// The file and its format.
     pub source: Source,
-    /// Number of valid rows.
     pub n_rows: usize,
     /// Number of errors, including those that are not listed.
     pub n_errors: usize,
-    /// Number of warnings, likewise.
     pub n_warnings: usize,
     /// The first problems, in the order of the file, up to the limit.
     pub problems: Vec<Problem>,
 }
 
-/// A problem in a file.
 #[derive(Debug)]
 pub struct Problem {
     /// Whether it may be intended, such as an empty text or a repeated record.
@@ -32,9 +27,6 @@ pub struct Problem {
 /// Checks files on their own and against each other: every row matches its format, no id occurs twice, and
 /// judgments, rankings and labels refer to ids in the files of queries, documents and pairs, if there are such files.
 /// Lists at most `max_listed` problems per file. Only hashes of ids and texts are kept in memory.
-///
-/// # Errors
-/// When a file cannot be read at all.
 pub fn check(sources: &[Source], max_listed: usize) -> Result<Vec<Checked>, FormatError> {
     let mut known = Known::new(sources);
     // Labels refer to pairs, so they are read after them, as in a conversion.

@@ -8,11 +8,11 @@
 pub use super::target::{LAYOUTS, Layout, Target};
 use super::{for_each, key};
 use crate::formats::beir::Benchmark;
-use crate::formats::csn99;
 use crate::formats::qrels::Qrels;
 use crate::formats::source::Source;
 use crate::formats::write::{Staged, Writer};
 use crate::formats::{Document, FormatError, Judgment, Pair, Query, Record, RecordKind, Side, excerpt};
+use crate::formats::{csn99, gecs};
 use quarry_source::Language;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -20,21 +20,17 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How to merge several grades for one query and document, as from several annotators.
+/// Merge of several grades for one query and document, as from several annotators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Grades {
-    /// Different grades are an error.
     #[default]
     Refuse,
-    /// Use the maximum.
     Max,
-    /// Use the minimum.
     Min,
     /// Use the mean, rounded to the nearest integer, halves away from zero.
     Mean,
 }
 
-/// Options of a conversion.
 #[derive(Debug, Clone, Default)]
 pub struct ConvertOptions {
     /// Use the published tokens, joined by spaces, as texts, if there are any.
@@ -43,7 +39,7 @@ pub struct ConvertOptions {
     pub language: Option<String>,
     /// Grade of unlabeled pairs; if `None`, their queries and codes are kept, but no judgment.
     pub unlabeled: Option<i32>,
-    /// How to merge different grades for one query and document.
+    /// Merge of different grades for one query and document.
     pub grades: Grades,
     /// Renumber queries and documents from 0, in order. Repeated ids remain one; the records of pairs become queries
     /// and documents by their texts.
@@ -56,17 +52,14 @@ pub struct ConvertOptions {
     pub without_judgments: bool,
 }
 
-/// How to hide names, see [`quarry_source::hide_names`].
 #[derive(Debug, Clone, Default)]
 pub struct HideNames {
     /// Language of code whose record does not specify one.
     pub language: Option<Language>,
 }
 
-/// The result of a conversion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Converted {
-    /// The written files.
     pub files: Vec<WrittenFile>,
     /// Number of omitted negative pairs, which the formats cannot represent.
     pub negatives: usize,
@@ -75,14 +68,10 @@ pub struct Converted {
     pub names_kept: usize,
 }
 
-/// A file that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenFile {
-    /// Path of the file.
     pub path: PathBuf,
-    /// Number of its records.
     pub records: usize,
-    /// Kind of its records.
     pub holds: RecordKind,
 }
 
@@ -135,6 +124,8 @@ fn write(
         .collect::<Result<Vec<_>, _>>()?;
     let wants = |holds| files.iter().any(|(_, format, _)| format.holds == holds);
     let wants_pairs = wants(RecordKind::Pairs) || wants(RecordKind::Labels);
+    // This format has negatives, and no other reason to leave one out than its text.
+    let takes_negatives = files.iter().any(|(_, format, _)| format.name == gecs::PAIRS.name);
     let mut negatives = 0;
     let mut normalizer = Normalizer::new(options, wants_pairs, wants(RecordKind::Documents));
     normalizer.wants_texts = files.iter().any(|(_, format, _)| format.name == csn99::ANNOTATIONS.name);
@@ -146,7 +137,7 @@ fn write(
         // A record that no separate file takes is not lost if its pair is written.
         let lost = !held
             && match &record {
-                Record::Pair(pair) if pair.label == Some(0) => {
+                Record::Pair(pair) if pair.label == Some(0) && !takes_negatives => {
                     negatives += usize::from(wants(RecordKind::Pairs));
                     false
                 }
@@ -212,6 +203,14 @@ fn unfit(out: &Path, record: &Record) -> FormatError {
         expected: "records that the format can hold".into(),
         found,
         remedy: match record {
+            Record::Pair(pair)
+                if [&pair.query.text, &pair.code.text].iter().any(|text| text.contains(gecs::SPLIT)) =>
+            {
+                format!(
+                    "text with {} cannot be split again; remove the pair, or choose another format",
+                    gecs::SPLIT
+                )
+            }
             Record::Pair(pair) if pair.label.is_none() => {
                 "some formats need a label; --unlabeled gives one to pairs without".into()
             }
@@ -221,9 +220,6 @@ fn unfit(out: &Path, record: &Record) -> FormatError {
 }
 
 /// Reads sources as a benchmark. Documents, queries and judgments are in the order of the files.
-///
-/// # Errors
-/// Those of [`convert`].
 pub fn benchmark(sources: &[Source], options: &ConvertOptions) -> Result<Benchmark, FormatError> {
     let mut benchmark = Benchmark { documents: Vec::new(), queries: Vec::new(), qrels: Qrels::new() };
     Normalizer::new(options, false, true).run(sources, &mut |record| {
@@ -268,7 +264,6 @@ struct Normalizer<'o> {
     names_kept: usize,
 }
 
-/// The known ids of one side, and their texts.
 #[derive(Default)]
 struct Texts {
     /// Hash of id, then hash of text.
@@ -342,7 +337,6 @@ impl<'o> Normalizer<'o> {
         }
     }
 
-    /// Hides the names in a code.
     fn hide_names(&mut self, text: &mut String, language: Option<&str>) {
         let Some(HideNames { language: otherwise }) = self.options.hide_names else { return };
         let language = language.and_then(quarry_source::language_called).or(otherwise);
@@ -432,6 +426,8 @@ impl<'o> Normalizer<'o> {
                 if self.options.hide_names.is_some() {
                     let language = document.language_name().map(|language| language.to_string());
                     self.hide_names(&mut document.text, language.as_deref());
+                    // It may be the name.
+                    document.title.clear();
                 }
                 let text = document.full_text();
                 if !self.documents.add(&document.id, &text).map_err(|()| clash("document", &document.id))? {

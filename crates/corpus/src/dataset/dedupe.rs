@@ -1,12 +1,12 @@
 //! Removes duplicates, and rows that another data set contains too.
 
-use super::compared::bare;
-use super::near::NearIndex;
+use super::compared::compared_text;
 use super::rows::{RowWriter, writable};
 use super::{key, normalized};
 use crate::formats::source::Source;
 use crate::formats::write::Staged;
 use crate::formats::{FormatError, Record, Row, Side};
+use quarry_text::near::NearIndex;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 /// When two texts count as equal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Equality {
-    /// When all bytes are equal.
     Exact,
     /// Ignoring differences in white space.
     Normalized,
@@ -22,14 +21,12 @@ pub enum Equality {
     Near(f64),
 }
 
-/// Which texts of a record are compared.
+/// The compared texts of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ComparedText {
-    /// The query. Separate documents are kept.
     Query,
     /// The code, or the document. Separate queries are kept.
     Code,
-    /// Query and code together.
     Pair,
 }
 
@@ -144,68 +141,6 @@ pub fn dedupe(
     Ok(report)
 }
 
-/// The overlap of one data set with another.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Overlap {
-    /// Number of distinct texts, counting runs of white space as one space, and code without its comments.
-    pub texts: usize,
-    /// Number of those that the other data set contains.
-    pub same: usize,
-    /// Number of those that it contains exactly or nearly.
-    pub near: usize,
-    /// The first of these.
-    pub examples: Vec<Duplicate>,
-}
-
-/// Finds the texts of `sources` that `others` has, too, or something at least as similar as `threshold`, see
-/// [`NearIndex`]; lists at most `max_examples` of them.
-///
-/// # Errors
-/// An invalid row, or when a file cannot be read.
-pub fn overlap(
-    sources: &[Source],
-    others: &[Source],
-    (threshold, on): (f64, ComparedText),
-    max_examples: usize,
-) -> Result<Overlap, FormatError> {
-    let same = Equality::Near(threshold);
-    let each = |sources: &[Source], each: &mut dyn FnMut(String, (PathBuf, usize))| {
-        sources.iter().try_for_each(|source| {
-            source.for_each_row(&mut |row| {
-                let row = row?;
-                if let Some(text) = text_of(source, &row, (same, on))?.filter(|text| !text.trim().is_empty())
-                {
-                    each(text, position(source, &row));
-                }
-                Ok(())
-            })
-        })
-    };
-    let mut theirs = Seen::new(same);
-    each(others, &mut |text, position| {
-        if !theirs.hashes.contains_key(&theirs.hash(&text)) {
-            theirs.add(&text, position);
-        }
-    })?;
-    let mut seen = std::collections::HashSet::new();
-    let mut overlap = Overlap { texts: 0, same: 0, near: 0, examples: Vec::new() };
-    each(sources, &mut |text, (path, number)| {
-        let hash = theirs.hash(&text);
-        if !seen.insert(hash) {
-            return;
-        }
-        overlap.texts += 1;
-        overlap.same += usize::from(theirs.hashes.contains_key(&hash));
-        let Some(other) = theirs.find(&text) else { return };
-        overlap.near += 1;
-        if overlap.examples.len() < max_examples {
-            let (row, same_as) = (named(&path, number), theirs.named(other));
-            overlap.examples.push(Duplicate { row, same_as, is_leak: true });
-        }
-    })?;
-    Ok(overlap)
-}
-
 fn position(source: &Source, row: &Row<'_>) -> (PathBuf, usize) {
     (source.path.clone(), row.line.number)
 }
@@ -221,7 +156,7 @@ fn text_of(
     (same, on): (Equality, ComparedText),
 ) -> Result<Option<String>, FormatError> {
     let code = |text: &str, language: Option<&str>| match same {
-        Equality::Near(_) => bare(text, language).into_owned(),
+        Equality::Near(_) => compared_text(text, language),
         Equality::Exact | Equality::Normalized => text.to_owned(),
     };
     let mut text = None;

@@ -164,7 +164,7 @@ impl Census {
     ///
     /// # Errors
     /// The first invalid record, or when a file cannot be read.
-    pub fn of(sources: &[Source], published: bool, tokenize: &Tokenize<'_>) -> Result<Self, FormatError> {
+    pub fn new(sources: &[Source], published: bool, tokenize: &Tokenize<'_>) -> Result<Self, FormatError> {
         let mut census = Self::default();
         let has = |holds| sources.iter().any(|source| source.format.holds == holds);
         let (has_codes, has_queries) = (has(RecordKind::Documents), has(RecordKind::Queries));
@@ -221,8 +221,6 @@ impl Census {
         *self.positives.entry(key(query)).or_default() += usize::from(label.is_some_and(|label| label >= 1));
     }
 
-    /// The statistics.
-    #[must_use]
     pub fn describe(&self) -> Description {
         let mut positives_per_query = BTreeMap::new();
         for count in self.positives.values() {
@@ -241,7 +239,6 @@ impl Census {
     }
 
     /// The overlap of this data set with another.
-    #[must_use]
     pub fn compare(&self, other: &Self) -> Comparison {
         Comparison { queries: self.queries.compare(&other.queries), codes: self.codes.compare(&other.codes) }
     }
@@ -253,7 +250,6 @@ fn id_or_text(side: &Side) -> String {
 }
 
 impl SideCensus {
-    /// Records the text of an id.
     fn name(&mut self, id: &str, text: &str) {
         self.contents.insert(key(id), key(&normalized(text)));
     }

@@ -12,7 +12,6 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::slice;
 
-/// How to draw the distractors of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampling {
     /// All documents that do not answer it, with equal probability: `random.sample(others, count)`, as in the
@@ -25,17 +24,13 @@ pub enum Sampling {
     Rolling,
 }
 
-/// Options of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DistractorOptions {
-    /// Number of distractors per query.
     pub count: usize,
-    /// The source of distractors.
     pub sampling: Sampling,
     /// Whether to exclude documents with the same text as an answer to the query: even a perfect method cannot rank
     /// the answer before them. Ignored by [`Sampling::Rolling`].
     pub without_twins: bool,
-    /// Seed of the random numbers.
     pub seed: u64,
 }
 
@@ -88,7 +83,6 @@ fn nth_other(n: usize, left_out: &[usize]) -> usize {
 /// CodeSearchNet. `answers` contains for each record the indices of the records whose codes answer its query,
 /// ascending and including itself: for records of a text and its code these are `[[0], [1], ...]`. `None` if a record
 /// has nothing to draw from.
-#[must_use]
 pub fn mismatches(answers: &[Vec<usize>], random: &mut PythonRandom) -> Option<Vec<usize>> {
     let n_records = answers.len();
     let other = |(record, answers): (usize, &Vec<usize>)| {
@@ -105,7 +99,6 @@ pub fn mismatches(answers: &[Vec<usize>], random: &mut PythonRandom) -> Option<V
 
 /// Like [`mismatches`], but drawn from the records whose code has another text than the answers, in their order, as
 /// in the script for StatCodeSearch. `None` if a record has nothing to draw from because all codes are the same.
-#[must_use]
 pub fn different_mismatches(
     codes: &[&str],
     answers: &[Vec<usize>],
@@ -184,14 +177,12 @@ pub fn sample(
 
 /// The minimum and maximum number of candidates of a query. They differ if queries have different numbers of
 /// positives, each of which is among the candidates.
-#[must_use]
 pub fn candidate_counts(lists: &[(String, Vec<String>)]) -> (usize, usize) {
     let counts = || lists.iter().map(|(_, candidates)| candidates.len());
     (counts().min().unwrap_or_default(), counts().max().unwrap_or_default())
 }
 
 /// The number of queries with a repeated document among their candidates, which [`Sampling::Rolling`] can produce.
-#[must_use]
 pub fn n_with_repeats(lists: &[(String, Vec<String>)]) -> usize {
     let repeats = |ids: &[String]| ids.iter().collect::<HashSet<_>>().len() < ids.len();
     lists.iter().filter(|(_, candidates)| repeats(candidates)).count()
@@ -253,9 +244,6 @@ fn positions_of_answers(matches: &[(&Query, &Document)]) -> Vec<Vec<usize>> {
 }
 
 /// Writes pairs in GenCodeSearchNet's format, see [`PAIRS`].
-///
-/// # Errors
-/// When `out` exists or cannot be written.
 pub fn write_pairs(pairs: Vec<Pair>, out: &Path) -> Result<(), FormatError> {
     let staged = Staged::new(out)?;
     let mut writer = Writer::create(&staged.path, &PAIRS, PAIRS.container, None)?;
@@ -267,9 +255,6 @@ pub fn write_pairs(pairs: Vec<Pair>, out: &Path) -> Result<(), FormatError> {
 }
 
 /// Writes candidates as JSON lines of MTEB's `top_ranked`, see [`TOP_RANKED`].
-///
-/// # Errors
-/// When `out` exists or cannot be written.
 pub fn write(lists: &[(String, Vec<String>)], out: &Path) -> Result<(), FormatError> {
     let staged = Staged::new(out)?;
     let mut writer = Writer::create(&staged.path, &TOP_RANKED, TOP_RANKED.container, None)?;

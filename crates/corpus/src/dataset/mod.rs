@@ -7,7 +7,6 @@ pub mod convert;
 pub mod dedupe;
 pub mod describe;
 pub mod distractors;
-pub mod near;
 pub mod numpy_random;
 pub mod public;
 pub mod python_random;
@@ -28,7 +27,8 @@ const MAX_DEPTH: usize = 4;
 
 /// The files at some paths with their formats, in reading order: documents, queries, labels, then the rest, because
 /// later ones refer to earlier ones. Of a directory these are all files with a known extension, but of files of
-/// judgments only those of one split: `test.tsv` and `test-00000-of-00002.parquet` belong to the split `test`.
+/// judgments only those of one split: `test.tsv` and `test-00000-of-00002.parquet` belong to the split `test`. With an empty
+/// `split`, a directory's judgments are left out.
 ///
 /// # Errors
 /// When a path cannot be read, a file matches none of the wanted formats (see [`Source::open`]), or a directory has
@@ -46,6 +46,9 @@ pub fn sources(paths: &[PathBuf], wanted: &str, split: &str) -> Result<Vec<Sourc
         for file in &files {
             let source = Source::open(file, wanted)?;
             if source.format.holds == RecordKind::Judgments {
+                if split.is_empty() {
+                    continue;
+                }
                 splits.push(split_of(file));
                 if split_of(file) != split {
                     continue;
@@ -108,13 +111,12 @@ fn list(directory: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), 
     Ok(())
 }
 
-/// Whether a file with this name, in lower case, is read if it is in a given directory.
+/// Returns whether a file with this name, in lower case, is read if it is in a given directory.
 fn is_data_file(name: &str) -> bool {
     let ending = name.trim_end_matches(".gz").rsplit_once('.');
     ending.is_some_and(|(_, ending)| ENDINGS.contains(&ending))
 }
 
-/// Name of the split of a file of judgments.
 fn split_of(file: &Path) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.split('.').next().unwrap_or_default();

@@ -4,7 +4,6 @@ use rand_mt::Mt;
 
 /// The indices 0 to `length` in the order of `numpy.random.seed(seed); numpy.random.shuffle(indices)`: MT19937 seeded
 /// with one word, and integers by masks and rejection.
-#[must_use]
 pub fn shuffled(length: usize, seed: u32) -> Vec<usize> {
     let mut random = Mt::new(seed);
     let mut positions: Vec<usize> = (0..length).collect();

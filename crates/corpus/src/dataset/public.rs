@@ -40,8 +40,6 @@ pub struct PublicFile {
 }
 
 impl PublicFile {
-    /// File name in the directory of the set.
-    #[must_use]
     pub fn name(&self) -> &str {
         let last = || self.url.rsplit('/').next().unwrap_or_default();
         self.renamed.as_deref().unwrap_or_else(last)
@@ -54,7 +52,6 @@ struct Table {
     set: Vec<PublicSet>,
 }
 
-/// All sets of the table, in its order.
 pub fn public_sets() -> &'static [PublicSet] {
     static SETS: LazyLock<Vec<PublicSet>> = LazyLock::new(|| {
         // A test parses it, so it cannot be invalid in a release.

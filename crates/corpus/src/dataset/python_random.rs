@@ -12,7 +12,6 @@ pub struct PythonRandom(Mt);
 
 impl PythonRandom {
     /// Like `random.seed(seed)`.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         let words = [seed as u32, (seed >> 32) as u32];
         let n_words = if words[1] == 0 { 1 } else { 2 };

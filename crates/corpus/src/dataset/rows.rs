@@ -5,7 +5,6 @@ use crate::formats::write::Writer;
 use crate::formats::{FormatError, Row};
 use std::path::Path;
 
-/// Writes rows of one file to another of the same format.
 pub(crate) struct RowWriter(Writer);
 
 impl RowWriter {

@@ -1,12 +1,16 @@
-//! Splits by query, so that no query is in two parts, with as many queries of each number of positives in
-//! every part as its size asks for; parts may have positives only.
+//! Splits by query, or by groups of queries that are nearly equal or have an answer in common, so that none of them is in two
+//! parts, with as many queries of each number of positives in every part as its size asks for; parts may have positives
+//! only.
 
+use super::compared::{ComparedCode, ComparedQuery};
 use super::rows::{RowWriter, writable};
 use super::{key, normalized};
 use crate::formats::source::Source;
 use crate::formats::write::Staged;
 use crate::formats::{FormatError, Record, RecordKind};
 use quarry_text::counted;
+use quarry_text::near::NearIndex;
+use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -15,7 +19,6 @@ use std::path::Path;
 /// Allowed weights of parts: their sums and quotients are exact enough.
 pub const WEIGHTS: RangeInclusive<f64> = 1e-9..=1e9;
 
-/// A part of a data set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
     /// Name, a file name without extension.
@@ -27,14 +30,23 @@ pub struct Part {
     pub positives_only: bool,
 }
 
-/// The size of a part.
+/// Queries that stay in one part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Together {
+    /// Those that are nearly equal or have an answer in common, directly or through others.
+    #[default]
+    Related,
+    /// Only those with the same text.
+    Equal,
+}
+
+/// The similarity from which on two answers are one.
+const NEAR: f64 = 0.8;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartSize {
-    /// Name.
     pub name: String,
-    /// Number of queries.
     pub queries: usize,
-    /// Number of rows.
     pub rows: usize,
     /// Number of rows of its queries that were left out, since they do not match and the part has positives only.
     pub left_out: usize,
@@ -42,8 +54,9 @@ pub struct PartSize {
 
 /// Splits files of pairs or judgments by query. Queries with the same text (runs of white space as one space) count
 /// as one; queries of judgments are identified by their texts if there are files of queries among `sources`,
-/// otherwise by their ids. For each number of positives, queries are shuffled by `seed` and distributed by weight;
-/// remainders go to the part that is furthest below its share so far. Rows are copied unchanged, in order.
+/// otherwise by their ids. For each number of positives, queries, or groups of them that stay `together`, are shuffled by
+/// `seed` and distributed by weight; remainders go to the part that is furthest below its share so far. Rows are copied
+/// unchanged, in order.
 ///
 /// `out` becomes a directory with `PART.ENDING` for one file that is split, and `PART/FILE` for several. Files of
 /// queries and documents belong to all parts and are not written.
@@ -53,7 +66,7 @@ pub struct PartSize {
 pub fn split(
     sources: &[Source],
     parts: &[Part],
-    seed: u64,
+    (seed, together): (u64, Together),
     out: &Path,
 ) -> Result<Vec<PartSize>, FormatError> {
     let staged = Staged::new(out)?;
@@ -70,7 +83,7 @@ pub fn split(
         });
     };
     divided.iter().try_for_each(|source| writable(source))?;
-    let mut queries = Queries::default();
+    let mut queries = Queries { together, ..Queries::default() };
     for source in sources {
         source.for_each(&mut |record| {
             queries.count(&record);
@@ -125,7 +138,9 @@ pub fn split(
             path: first.path.clone(),
             expected: format!("enough queries for the part {}", empty.name),
             found: format!("{n_queries} in all, of which {n_answered} with a positive"),
-            remedy: "increase the size of the part, make fewer parts, or do not limit it to positives".into(),
+            remedy: "increase the size of the part, make fewer parts, do not limit it to positives, or keep only equal \
+                     queries together"
+                .into(),
         });
     }
     staged.publish()?;
@@ -143,10 +158,16 @@ fn is_match(record: &Record) -> bool {
 
 #[derive(Default)]
 struct Queries {
+    together: Together,
     /// Hash of the text by hash of the id, for texts in separate files.
     texts: HashMap<u128, u128>,
+    /// The same texts, compared with others once a judgment or pair has them.
+    compared: HashMap<u128, ComparedQuery>,
+    /// Documents in separate files, by hash of the id.
+    documents: HashMap<u128, ComparedCode>,
     /// Number of positives, and index among all queries, by hash of the text.
     positives: HashMap<u128, (usize, usize)>,
+    groups: Groups,
 }
 
 impl Queries {
@@ -162,21 +183,74 @@ impl Queries {
     }
 
     fn count(&mut self, record: &Record) {
-        if let Record::Query(query) = record {
-            self.texts.insert(key(&query.id), key(&normalized(&query.text)));
-            return;
+        let groups = self.together == Together::Related;
+        match record {
+            Record::Query(query) => {
+                let text = key(&normalized(&query.text));
+                self.texts.insert(key(&query.id), text);
+                if groups {
+                    self.compared.insert(text, ComparedQuery::new(&query.text));
+                }
+                return;
+            }
+            Record::Document(document) if groups => {
+                let code = ComparedCode::new(&document.full_text(), document.language_name().as_deref());
+                self.documents.insert(key(&document.id), code);
+                return;
+            }
+            _ => {}
         }
         let Some(query) = self.key_of(record) else { return };
-        let position = self.positives.len();
-        let count = match self.positives.entry(query) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(free) => free.insert((0, position)),
+        let next = self.positives.len();
+        let (number, is_new) = match self.positives.entry(query) {
+            Entry::Occupied(mut known) => {
+                known.get_mut().0 += usize::from(is_match(record));
+                (known.get().1, false)
+            }
+            Entry::Vacant(free) => {
+                free.insert((usize::from(is_match(record)), next));
+                (next, true)
+            }
         };
-        count.0 += usize::from(is_match(record));
+        if groups {
+            if is_new {
+                self.groups.parents.push(number);
+            }
+            self.relate(record, query, number, is_new);
+        }
     }
 
-    /// The part of each query.
-    fn deal(&self, parts: &[Part], seed: u64) -> HashMap<u128, usize> {
+    /// Puts a query into a group with those that are nearly equal or have the same answer.
+    fn relate(&mut self, record: &Record, query: u128, number: usize, is_new: bool) {
+        match record {
+            Record::Pair(pair) => {
+                if is_new {
+                    self.groups.relate_query(&ComparedQuery::new(&pair.query.text), number);
+                }
+                if pair.label != Some(0) {
+                    let own = ComparedCode::new(&pair.code.text, pair.language_name().as_deref());
+                    let in_file = pair.code.id.as_deref().and_then(|id| self.documents.get(&key(id)));
+                    let is_elsewhere = pair.code.text.is_empty();
+                    self.groups.relate_code(in_file.filter(|_| is_elsewhere).unwrap_or(&own), number);
+                }
+            }
+            Record::Judgment(judgment) => {
+                if let Some(query) = self.compared.get(&query).filter(|_| is_new) {
+                    self.groups.relate_query(query, number);
+                }
+                if judgment.grade >= 1 {
+                    let document = key(&judgment.document);
+                    self.groups.relate_hash(document as u64, number);
+                    if let Some(code) = self.documents.get(&document) {
+                        self.groups.relate_code(code, number);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn deal(&mut self, parts: &[Part], seed: u64) -> HashMap<u128, usize> {
         // The order of a hash map differs in each run.
         let mut queries: Vec<(usize, usize, u128)> = self
             .positives
@@ -184,23 +258,106 @@ impl Queries {
             .map(|(query, (positives, position))| (*position, *positives, *query))
             .collect();
         queries.sort_unstable();
-        let positives: Vec<usize> = queries.iter().map(|(_, positives, _)| *positives).collect();
-        queries.iter().map(|(_, _, query)| *query).zip(deal(&positives, parts, seed)).collect()
+        if self.together == Together::Equal {
+            let positives: Vec<usize> = queries.iter().map(|(_, positives, _)| *positives).collect();
+            return queries.iter().map(|(_, _, query)| *query).zip(deal(&positives, parts, seed)).collect();
+        }
+        let mut numbers: HashMap<usize, usize> = HashMap::new();
+        let mut groups: Vec<Group> = Vec::new();
+        let of_query: Vec<usize> = queries
+            .iter()
+            .map(|(position, positives, _)| {
+                let root = self.groups.root(*position);
+                let number = *numbers.entry(root).or_insert(groups.len());
+                if number == groups.len() {
+                    groups.push(Group { positives: 0, size: 0 });
+                }
+                groups[number].positives += positives;
+                groups[number].size += 1;
+                number
+            })
+            .collect();
+        let assigned = deal_groups(&groups, parts, seed);
+        queries.iter().zip(of_query).map(|((_, _, query), group)| (*query, assigned[group])).collect()
     }
 }
 
+/// Queries that belong together, as a forest over their numbers.
+struct Groups {
+    parents: Vec<usize>,
+    /// A query by hash of its text, of its words, or of an answer.
+    hashes: HashMap<u64, usize>,
+    near: NearIndex,
+    of_near: Vec<usize>,
+}
+
+impl Default for Groups {
+    fn default() -> Self {
+        let (parents, hashes, near, of_near) = (Vec::new(), HashMap::new(), NearIndex::new(NEAR), Vec::new());
+        Self { parents, hashes, near, of_near }
+    }
+}
+
+impl Groups {
+    fn root(&mut self, mut query: usize) -> usize {
+        while self.parents[query] != query {
+            self.parents[query] = self.parents[self.parents[query]];
+            query = self.parents[query];
+        }
+        query
+    }
+
+    fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.root(a), self.root(b));
+        self.parents[a.max(b)] = a.min(b);
+    }
+
+    fn relate_hash(&mut self, hash: u64, query: usize) {
+        let other = *self.hashes.entry(hash).or_insert(query);
+        self.join(other, query);
+    }
+
+    fn relate_query(&mut self, compared: &ComparedQuery, query: usize) {
+        compared.hashes().for_each(|hash| self.relate_hash(hash, query));
+    }
+
+    fn relate_code(&mut self, code: &ComparedCode, query: usize) {
+        code.hashes().for_each(|hash| self.relate_hash(hash, query));
+        for shingles in code.shingles(false) {
+            match self.near.find_shingles(shingles) {
+                Some(other) => self.join(self.of_near[other], query),
+                None => {
+                    self.near.find_or_add_shingles(shingles.clone());
+                    self.of_near.push(query);
+                }
+            }
+        }
+    }
+}
+
+struct Group {
+    positives: usize,
+    size: usize,
+}
+
 /// The part of each query, by its number of positives, distributed as by [`split`].
-#[must_use]
 pub fn deal(positives: &[usize], parts: &[Part], seed: u64) -> Vec<usize> {
-    let mut strata: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (query, positives) in positives.iter().enumerate() {
-        strata.entry(*positives).or_default().push(query);
+    let groups: Vec<Group> =
+        positives.iter().map(|positives| Group { positives: *positives, size: 1 }).collect();
+    deal_groups(&groups, parts, seed)
+}
+
+/// The part of each group. Large groups come first, because small ones can fill what they leave.
+fn deal_groups(groups: &[Group], parts: &[Part], seed: u64) -> Vec<usize> {
+    let mut strata: BTreeMap<(Reverse<usize>, usize), Vec<usize>> = BTreeMap::new();
+    for (number, group) in groups.iter().enumerate() {
+        strata.entry((Reverse(group.size), group.positives)).or_default().push(number);
     }
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut assigned = vec![0; positives.len()];
+    let mut assigned = vec![0; groups.len()];
     let (mut sizes, mut n_assigned) = (vec![0_usize; parts.len()], 0);
-    for (positives, mut queries) in strata {
-        random.shuffle(&mut queries);
+    for ((Reverse(size), positives), mut stratum) in strata {
+        random.shuffle(&mut stratum);
         // Queries without a positive are kept out of parts for positives, unless all parts are such.
         let takes = |part: &Part| positives > 0 || !part.positives_only;
         let has_place = parts.iter().any(takes);
@@ -208,10 +365,11 @@ pub fn deal(positives: &[usize], parts: &[Part], seed: u64) -> Vec<usize> {
         let total: f64 = parts.iter().map(weight).sum();
         let shares: Vec<f64> = parts.iter().map(|part| weight(part) / total).collect();
         let mut counts: Vec<usize> =
-            shares.iter().map(|share| (share * queries.len() as f64).floor() as usize).collect();
-        n_assigned += queries.len();
-        while counts.iter().sum::<usize>() < queries.len() {
-            let lack = |part: usize| shares[part] * n_assigned as f64 - (sizes[part] + counts[part]) as f64;
+            shares.iter().map(|share| (share * stratum.len() as f64).floor() as usize).collect();
+        n_assigned += stratum.len() * size;
+        while counts.iter().sum::<usize>() < stratum.len() {
+            let lack =
+                |part: usize| shares[part] * n_assigned as f64 - (sizes[part] + counts[part] * size) as f64;
             // The first of ties.
             let neediest = (0..parts.len())
                 .rev()
@@ -219,10 +377,10 @@ pub fn deal(positives: &[usize], parts: &[Part], seed: u64) -> Vec<usize> {
                 .max_by(|a, b| lack(*a).total_cmp(&lack(*b)));
             counts[neediest.unwrap_or_default()] += 1;
         }
-        let mut rest = queries.into_iter();
+        let mut rest = stratum.into_iter();
         for (part, count) in counts.into_iter().enumerate() {
-            sizes[part] += count;
-            rest.by_ref().take(count).for_each(|query| assigned[query] = part);
+            sizes[part] += count * size;
+            rest.by_ref().take(count).for_each(|group| assigned[group] = part);
         }
     }
     assigned

@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 /// A directory format with several files that can be written.
 #[derive(Debug)]
 pub struct Layout {
-    /// Name on the command line.
     pub name: &'static str,
-    /// Description.
     pub about: &'static str,
     /// Files and their formats; `{split}` and `{name}` are replaced by the split and the name of the directory.
     pub files: &'static [(&'static str, &'static Format)],
@@ -70,21 +68,16 @@ pub static LAYOUTS: &[Layout] = &[
     },
 ];
 
-/// The default directory format.
 static DEFAULT_LAYOUT: &Layout = &LAYOUTS[0];
 
-/// The target of a conversion.
 #[derive(Debug, Clone, Copy)]
 pub enum Target {
-    /// A directory.
     Directory(&'static Layout),
-    /// One file.
     File(&'static Format),
 }
 
 impl Target {
     /// The writable directory or file format with a name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let layout = LAYOUTS.iter().find(|layout| layout.name == name).map(Self::Directory);
         layout.or_else(|| writable().find(|format| format.name == name).map(Self::File))
@@ -115,9 +108,6 @@ impl Target {
     }
 
     /// Checks that the output may have this name.
-    ///
-    /// # Errors
-    /// When a directory would have the name of a data file.
     pub(super) fn check_name(self, out: &Path) -> Result<(), FormatError> {
         match self {
             Self::Directory(layout) if names_a_file(out) => Err(FormatError::File {
@@ -137,7 +127,6 @@ impl Target {
     }
 
     /// Name on the command line.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Directory(layout) => layout.name,
@@ -146,7 +135,6 @@ impl Target {
     }
 
     /// The programming language that its readers assume for all code, if any.
-    #[must_use]
     pub fn language(self) -> Option<&'static str> {
         match self.name() {
             "advtest" | "cosqa" | "cosqa-codes" | "cosqa-qa" | "cosqa-retrieval" | "query4code"

@@ -18,7 +18,6 @@ pub struct Benchmark {
     pub qrels: Qrels,
 }
 
-/// The documents: `corpus.jsonl`.
 pub static CORPUS: Format = Format {
     name: "beir-corpus",
     about: "BEIR documents (CoIR's and MTEB's too)",
@@ -29,20 +28,21 @@ pub static CORPUS: Format = Format {
         Field::optional("title", Kind::Text, "title, often empty"),
         Field::required("text", Kind::Text, "body"),
         Field::optional("language", Kind::Text, "programming language"),
+        Field::optional("location", Kind::Text, "path and first line, as src/a.py:12"),
     ],
     hint: "corpus",
     read: |row, sink| {
         let (id, title, text) = (row.text("_id"), row.text("title"), row.text("text"));
-        sink(Record::Document(Document { id, title, text, language: row.get("language") }))
+        let (language, location) = (row.get("language"), row.get("location"));
+        sink(Record::Document(Document { id, title, text, language, location }))
     },
     write: Some(|record, _| {
-        let Document { id, title, text, language } = record.document()?.clone();
-        Some(vec![id.into(), title.into(), text.into(), language.into()])
+        let Document { id, title, text, language, location } = record.document()?.clone();
+        Some(vec![id.into(), title.into(), text.into(), language.into(), location.into()])
     }),
     split: None,
 };
 
-/// The queries: `queries.jsonl`.
 pub static QUERIES: Format = Format {
     name: "beir-queries",
     about: "BEIR queries (CoIR's and MTEB's too)",

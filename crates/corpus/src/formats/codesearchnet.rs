@@ -6,7 +6,6 @@
 
 use super::{Document, Encoding, Field, Format, Kind, Pair, Record, RecordKind, Side, Value};
 
-/// Functions with documentation.
 pub static FUNCTIONS: Format = Format {
     name: "codesearchnet",
     about: "CodeSearchNet: documented functions of a language and split",

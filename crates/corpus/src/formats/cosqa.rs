@@ -65,7 +65,7 @@ pub static CODES: Format = Format {
     hint: "",
     read: |row, sink| {
         let (id, text) = (row.text("id"), row.text("code"));
-        sink(Record::Document(Document::new(id, text)))
+        sink(Record::Document(Document { language: Some("python".into()), ..Document::new(id, text) }))
     },
     write: Some(|record, _| {
         let document = record.document()?;
@@ -74,7 +74,6 @@ pub static CODES: Format = Format {
     split: None,
 };
 
-/// The columns that both files of pairs have.
 fn columns(pair: &Pair, number: usize) -> Option<Vec<Value<'static>>> {
     Some(vec![
         pair.id.clone().unwrap_or_else(|| format!("cosqa-{number}")).into(),

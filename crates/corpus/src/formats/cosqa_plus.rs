@@ -6,7 +6,6 @@
 
 use super::{Document, Encoding, Field, Format, Kind, Pair, Query, Record, RecordKind, Side, Value};
 
-/// The labeled pairs.
 pub static PAIRS: Format = Format {
     name: "cosqa-plus",
     about: "CoSQA+: labeled pairs of queries and codes",
@@ -57,7 +56,6 @@ pub static PAIRS: Format = Format {
     split: None,
 };
 
-/// The queries.
 pub static QUERIES: Format = Format {
     name: "cosqa-plus-queries",
     about: "CoSQA+: the queries",
@@ -76,7 +74,6 @@ pub static QUERIES: Format = Format {
     split: None,
 };
 
-/// The code base.
 pub static CODES: Format = Format {
     name: "cosqa-plus-codes",
     about: "CoSQA+: the code base",

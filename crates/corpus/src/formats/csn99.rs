@@ -41,7 +41,6 @@ pub static ANNOTATIONS: Format = Format {
     split: None,
 };
 
-/// `queries.csv`.
 pub static QUERIES: Format = Format {
     name: "csn99-queries",
     about: "queries of the CodeSearchNet challenge",

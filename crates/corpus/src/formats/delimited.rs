@@ -9,7 +9,6 @@ use std::io::{self, BufRead, Read};
 use std::path::Path;
 use std::rc::Rc;
 
-/// The rows of a table.
 pub(super) struct Rows<'p, R> {
     reader: csv::Reader<Watched<R>>,
     header: StringRecord,
@@ -55,9 +54,6 @@ impl TrackedBytes {
 
 impl<'p, R: BufRead> Rows<'p, R> {
     /// Reads the names of the columns, without white space around them. `path` is used in messages only.
-    ///
-    /// # Errors
-    /// When they cannot be read, are not UTF-8, or are too long.
     pub(super) fn new(reader: R, path: &'p Path, delimiter: u8) -> Result<Self, FormatError> {
         let given = Rc::new(RefCell::new(TrackedBytes { left: 0, before: 0, last: Vec::new() }));
         let reader = ReaderBuilder::new()
@@ -72,15 +68,11 @@ impl<'p, R: BufRead> Rows<'p, R> {
         Ok(rows)
     }
 
-    /// The names of the columns.
     pub(super) fn header(&self) -> &StringRecord {
         &self.header
     }
 
     /// Reads the next row; returns the number of the line on which it begins, or `None` at the end.
-    ///
-    /// # Errors
-    /// When it cannot be read, is not UTF-8, or is too long: reading then cannot continue.
     pub(super) fn read(&mut self, row: &mut StringRecord) -> Result<Option<usize>, FormatError> {
         self.given.borrow_mut().left = MAX_RECORD_BYTES;
         let mut bytes = std::mem::take(row).into_byte_record();

@@ -6,12 +6,12 @@
 use super::{Encoding, Field, Format, Kind, Pair, Record, RecordKind, Row, Side, Value, excerpt};
 
 /// Separator of text and code.
-const SPLIT: &str = "[CODESPLIT]";
+pub(crate) const SPLIT: &str = "[CODESPLIT]";
 
 /// The pairs of any of its data sets.
 pub static PAIRS: Format = Format {
     name: "gecs",
-    about: "GenCodeSearchNet: text [CODESPLIT] code, match or no match",
+    about: "GenCodeSearchNet: text [CODESPLIT] code, match or no match; records with two separators are skipped",
     holds: RecordKind::Pairs,
     container: Encoding::JsonLines,
     fields: &[
@@ -21,7 +21,7 @@ pub static PAIRS: Format = Format {
     ],
     hint: "",
     read: |row, sink| {
-        let (text, code) = sides(row)?;
+        let Some((text, code)) = sides(row)? else { return Ok(()) };
         let id = Some(row.index.to_string());
         sink(Record::Pair(Box::new(Pair {
             id: id.clone(),
@@ -33,23 +33,31 @@ pub static PAIRS: Format = Format {
     },
     write: Some(|record, _| {
         let pair = record.pair()?;
-        let input = format!("{} {SPLIT} {}", pair.query.tokens_or_text(), pair.code.tokens_or_text());
+        let (text, code) = (pair.query.tokens_or_text(), pair.code.tokens_or_text());
+        // A third part would not be read.
+        if text.contains(SPLIT) || code.contains(SPLIT) {
+            return None;
+        }
+        let input = format!("{text} {SPLIT} {code}");
         let options = Value::List(vec!["no_match".into(), "match".into()]);
         Some(vec![input.into(), Value::Whole(pair.label?.into()), options])
     }),
     split: None,
 };
 
-fn sides(row: &Row<'_>) -> Result<(String, String), super::FormatError> {
+/// Text and code; `None` if it is not clear where one ends, as in records that the authors' readers skip.
+fn sides(row: &Row<'_>) -> Result<Option<(String, String)>, super::FormatError> {
     let input = row.text("input");
-    let parts: Vec<&str> = input.split(SPLIT).collect();
-    let [text, code] = parts[..] else {
+    let Some((text, code)) = input.split_once(SPLIT) else {
         return Err(row.line.error(
             format!("`input` with one {SPLIT}"),
-            format!("{} in {}", parts.len() - 1, excerpt(&input)),
+            format!("0 in {}", excerpt(&input)),
             "remove the record: the authors' readers skip it",
         ));
     };
+    if code.contains(SPLIT) {
+        return Ok(None);
+    }
     // The spaces around the separator belong to it.
-    Ok((text.strip_suffix(' ').unwrap_or(text).into(), code.strip_prefix(' ').unwrap_or(code).into()))
+    Ok(Some((text.strip_suffix(' ').unwrap_or(text).into(), code.strip_prefix(' ').unwrap_or(code).into())))
 }

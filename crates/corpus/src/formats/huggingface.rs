@@ -10,7 +10,6 @@ use super::{
     Row, Sink, Value,
 };
 
-/// Documents, with the column `id`.
 pub static CORPUS: Format = Format {
     name: "mteb-corpus",
     about: "MTEB: documents",
@@ -25,7 +24,8 @@ pub static CORPUS: Format = Format {
     hint: "corpus",
     read: |row, sink| {
         let (id, title, text) = (row.text("id"), row.text("title"), row.text("text"));
-        sink(Record::Document(Document { id, title, text, language: row.get("language") }))
+        let document = Document { title, language: row.get("language"), ..Document::new(id, text) };
+        sink(Record::Document(document))
     },
     write: None,
     split: None,
@@ -44,7 +44,6 @@ pub static QUERIES: Format = Format {
     split: None,
 };
 
-/// Judgments of CoIR.
 pub static COIR_QRELS: Format = Format {
     name: "coir-qrels",
     about: "CoIR: judgments",
@@ -61,7 +60,6 @@ pub static COIR_QRELS: Format = Format {
     split: None,
 };
 
-/// Judgments of MTEB.
 pub static MTEB_QRELS: Format = Format {
     name: "mteb-qrels",
     about: "MTEB: judgments",

@@ -46,12 +46,9 @@ pub use row::{Field, Kind};
 pub(crate) use row::{Row, Value};
 pub(crate) use text::{Line, excerpt, for_each_line, open};
 
-/// The encoding of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// One JSON object per line.
     JsonLines,
-    /// One JSON array of objects.
     JsonArray,
     /// One JSON object, each member a record of two fields: its name and its value.
     JsonObject,
@@ -59,7 +56,6 @@ pub enum Encoding {
     Csv,
     /// A pickled Python list of dictionaries of plain data.
     Pickle,
-    /// Parquet, a columnar table.
     Parquet,
     /// Lines of fields separated by white space, in the order that the format defines.
     Lines {
@@ -69,24 +65,19 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Whether rows are text that can be copied from file to file.
+    /// Returns whether rows are text that can be copied from file to file.
     pub(crate) fn is_text(self) -> bool {
         !matches!(self, Self::Pickle | Self::Parquet)
     }
 }
 
-/// The main kind of a format's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordKind {
     /// Texts with codes.
     Pairs,
-    /// Queries.
     Queries,
-    /// Documents.
     Documents,
-    /// Relevance of documents to queries.
     Judgments,
-    /// Labels of pairs.
     Labels,
     /// Ranked documents of a system.
     Rankings,
@@ -94,7 +85,6 @@ pub enum RecordKind {
 
 impl RecordKind {
     /// Plural name of the records.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Pairs => "pairs",
@@ -110,14 +100,11 @@ impl RecordKind {
 /// Consumes the records of a row.
 pub(crate) type Sink<'a> = dyn FnMut(Record) -> Result<(), FormatError> + 'a;
 
-/// A file format.
 #[derive(Debug)]
 pub struct Format {
-    /// Name on the command line.
     pub name: &'static str,
     /// Contents and publisher.
     pub about: &'static str,
-    /// Kind of its records.
     pub holds: RecordKind,
     /// Encoding in which it is published and written.
     pub container: Encoding,
@@ -125,7 +112,6 @@ pub struct Format {
     pub fields: &'static [Field],
     /// A part of the usual file names, which decides between formats with the same fields.
     pub(crate) hint: &'static str,
-    /// Reads the records of a row.
     pub(crate) read: fn(&Row<'_>, &mut Sink<'_>) -> Result<(), FormatError>,
     /// The values of `fields` for the n-th record (0-based); `None` for records that the format cannot represent.
     pub(crate) write: Option<WriteRecord>,
@@ -144,8 +130,7 @@ impl Format {
         Some(self.fields.iter().map(|field| field.name).collect::<Vec<_>>().join(separator))
     }
 
-    /// Whether records can be written in it.
-    #[must_use]
+    /// Returns whether records can be written in it.
     pub fn is_writable(&self) -> bool {
         self.write.is_some()
     }
@@ -190,22 +175,25 @@ pub static FORMATS: &[&Format] = &[
     &repo_search::TABLE,
 ];
 
-/// A document.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Document {
-    /// Identifier, unique in its corpus.
     pub id: String,
-    /// Title, often empty.
     pub title: String,
-    /// Body, unchanged.
     pub text: String,
-    /// Programming language, as stated in the data.
     pub language: Option<String>,
+    /// Path and first line in its repository, as `src/a.py:12`, if the data state it.
+    pub location: Option<String>,
 }
 
 impl Document {
+    /// A name for display: location and title, or the id without both.
+    pub fn label(&self) -> String {
+        let parts = [self.location.as_deref().unwrap_or_default(), self.title.as_str()];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        if parts.is_empty() { self.id.clone() } else { parts.join(" ") }
+    }
+
     /// A document without a title.
-    #[must_use]
     pub fn new(id: String, text: String) -> Self {
         Self { id, text, ..Self::default() }
     }
@@ -213,7 +201,6 @@ impl Document {
     /// Name of the programming language, as in [`quarry_source::Language::name`] if known: the one stated in the
     /// data, otherwise that of a path or URL in the id, with or without lines after it (`src/a.rs:1-9`,
     /// `…/a.py#L1-L9`).
-    #[must_use]
     pub fn language_name(&self) -> Option<Cow<'_, str>> {
         if let Some(said) = self.language.as_deref().filter(|said| !said.trim().is_empty()) {
             let known = language_called(said.trim()).map(|language| language.name().into());
@@ -226,7 +213,6 @@ impl Document {
     }
 
     /// The text to index: title and text joined by a space, as in BEIR; without a title, the text alone, unchanged.
-    #[must_use]
     pub fn full_text(&self) -> Cow<'_, str> {
         if self.title.is_empty() {
             (&self.text).into()
@@ -236,74 +222,27 @@ impl Document {
     }
 }
 
-/// A query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
-    /// Identifier, unique in its data set.
     pub id: String,
-    /// Text of the query.
     pub text: String,
 }
 
 /// Why a file of a data set could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
-    /// The file cannot be read.
     #[error("{}: cannot be read: expected a readable file there; check the path and its permissions", path.display())]
-    Read {
-        /// Path of the file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
-    /// The file cannot be written.
+    Read { path: PathBuf, source: io::Error },
     #[error("{}: cannot be written; check the directory, its permissions and the free space", path.display())]
-    Write {
-        /// Path of the file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
-    /// One line is malformed.
+    Write { path: PathBuf, source: io::Error },
     #[error("{}:{line}: expected {expected}, found {found}; {remedy}", path.display())]
-    Line {
-        /// Path of the file.
-        path: PathBuf,
-        /// Number of the line, 1-based.
-        line: usize,
-        /// What the format expects there.
-        expected: String,
-        /// What was found.
-        found: String,
-        /// What to do about it.
-        remedy: String,
-    },
+    Line { path: PathBuf, line: usize, expected: String, found: String, remedy: String },
     /// One record of a file without lines is malformed.
     #[error("{}: record {record}: expected {expected}, found {found}; {remedy}", path.display())]
-    Record {
-        /// Path of the file.
-        path: PathBuf,
-        /// Number of the record, 1-based.
-        record: usize,
-        /// What the format expects there.
-        expected: String,
-        /// What was found.
-        found: String,
-        /// What to do about it.
-        remedy: String,
-    },
+    Record { path: PathBuf, record: usize, expected: String, found: String, remedy: String },
     /// The file as a whole, or a record without a line of its own, is malformed.
     #[error("{}: expected {expected}, found {found}; {remedy}", path.display())]
-    File {
-        /// Path of the file or directory.
-        path: PathBuf,
-        /// What the format expects.
-        expected: String,
-        /// What was found.
-        found: String,
-        /// What to do about it.
-        remedy: String,
-    },
+    File { path: PathBuf, expected: String, found: String, remedy: String },
 }
 
 #[cfg(test)]

@@ -58,7 +58,6 @@ enum Slot {
     Dict(Vec<(Node, Node)>, Vec<usize>),
 }
 
-/// Takes the line and the values of a row, or an error.
 type TakeValues<'t> =
     dyn FnMut(Line<'_>, Result<Vec<Value<'_>>, FormatError>) -> Result<(), FormatError> + 't;
 

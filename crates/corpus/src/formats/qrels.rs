@@ -39,7 +39,6 @@ pub static BEIR: Format = Format {
     }),
 };
 
-/// TREC qrels.
 pub static TREC: Format = Format {
     name: "trec-qrels",
     about: "TREC judgments: query iteration document grade",
@@ -78,7 +77,6 @@ fn record(
     }))
 }
 
-/// One judgment.
 pub(crate) struct Judgment<'a> {
     pub(crate) query: &'a str,
     pub(crate) document: &'a str,

@@ -3,7 +3,6 @@
 
 use super::{Encoding, Field, Format, Kind, Pair, Record, RecordKind, Side, Value};
 
-/// The pairs.
 pub static PAIRS: Format = Format {
     name: "query-code",
     about: "pairs of your own: queries and codes, with labels or without",

@@ -2,58 +2,44 @@
 
 use super::{Document, Query};
 
-/// A record of a data set in any format.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Record {
     /// A text and a code that may or may not answer it.
     Pair(Box<Pair>),
-    /// A separate query.
     Query(Query),
-    /// A separate document.
     Document(Document),
     /// The relevance of a document to a query, both given by id.
     Judgment(Judgment),
-    /// A label of a pair that is in another file.
     Label(Label),
-    /// A ranked document of a system.
     Retrieved(Retrieved),
 }
 
-/// A text and a code, with metadata.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Pair {
-    /// Identifier of the pair.
     pub id: Option<String>,
     /// The query, or the documentation that serves as one.
     pub query: Side,
-    /// The code.
     pub code: Side,
     /// 1 if the code answers the query, 0 if it does not, `None` if it is unlabeled.
     pub label: Option<i32>,
     /// Documentation of the code as tokens joined by spaces, if it is not the query.
     pub documentation: Option<String>,
-    /// Programming language, as stated in the file.
     pub language: Option<String>,
     /// Class of the text stated in the file, as in StatCodeSearch.
     pub category: Option<String>,
     /// Repository, `owner/name`.
     pub repository: Option<String>,
-    /// Path of the file in the repository.
     pub path: Option<String>,
     /// Qualified name of the function.
     pub name: Option<String>,
-    /// URL of the code.
     pub url: Option<String>,
-    /// Split of the pair, according to the file.
     pub partition: Option<String>,
 }
 
-/// One side of a pair.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Side {
     /// Identifier, if the format has one; otherwise equal texts count as the same side.
     pub id: Option<String>,
-    /// The text, unchanged.
     pub text: String,
     /// Its published tokens joined by spaces, if the format has them.
     pub tokens: Option<String>,
@@ -76,7 +62,6 @@ impl Side {
     }
 
     /// The text, or the tokens joined by spaces if `tokens` is set and they are known.
-    #[must_use]
     pub fn form(&self, tokens: bool) -> &str {
         self.tokens.as_deref().filter(|_| tokens).unwrap_or(&self.text)
     }
@@ -86,13 +71,11 @@ impl Side {
         self.tokens.filter(|_| tokens).unwrap_or(self.text)
     }
 
-    /// The tokens, or the text if there are none.
     pub(crate) fn tokens_or_text(&self) -> String {
         self.form(true).to_owned()
     }
 }
 
-/// The relevance of a document to a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judgment {
     /// Id of the query.
@@ -105,7 +88,6 @@ pub struct Judgment {
     pub language: Option<String>,
 }
 
-/// A label of a pair that is in another file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
     /// Id of the pair.
@@ -114,7 +96,6 @@ pub struct Label {
     pub label: i32,
 }
 
-/// A ranked document of a system.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Retrieved {
     /// Id of the query.

@@ -66,25 +66,21 @@ pub static TABLE: Format = Format {
 /// A repository at one revision, and the queries about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repository {
-    /// Short name, unique in the file.
     pub name: String,
     /// Commit to which the judgments apply.
     pub revision: String,
     /// Directory that is indexed, relative to the repository, `/` between parts; empty for the whole repository.
     pub root: String,
-    /// Queries, in the order of the file.
     pub queries: Vec<RepositoryQuery>,
 }
 
 /// Category of the queries that have no answer in the repository.
 pub const UNANSWERABLE: &str = "unanswerable";
 
-/// A query about a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepositoryQuery {
     /// Category of the query (`symbol`, `semantic`, ...).
     pub category: String,
-    /// Text of the query.
     pub text: String,
     /// Its answers, relevant ones first, then secondary ones, without repetition; empty exactly for [`UNANSWERABLE`]
     /// queries.
@@ -164,7 +160,6 @@ pub fn parse(reader: impl BufRead, path: &Path) -> Result<Vec<Repository>, Forma
 }
 
 /// Repositories of several tables, each once with the queries of all of them; another revision or root is another one.
-#[must_use]
 pub fn merged(repositories: impl IntoIterator<Item = Repository>) -> Vec<Repository> {
     let mut merged: Vec<Repository> = Vec::new();
     for repository in repositories {

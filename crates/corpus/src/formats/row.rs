@@ -6,26 +6,19 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-/// The type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Text.
     Text,
-    /// An integer.
     Whole,
-    /// An identifier: text or integer.
     Id,
-    /// One identifier or a list of them.
     Ids,
     /// Tokens: a list of texts, or one text with space-separated tokens.
     Tokens,
-    /// A number.
     Number,
 }
 
 impl Kind {
     /// Name of the type in messages.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -61,50 +54,39 @@ impl Kind {
     }
 }
 
-/// A field of a format.
 #[derive(Debug, Clone, Copy)]
 pub struct Field {
-    /// Name in the file.
     pub name: &'static str,
-    /// Type of its values.
     pub kind: Kind,
-    /// Whether every record has it.
     pub required: bool,
     /// Whether its values must be unique in a file.
     pub unique: bool,
     /// Whether it must contain more than white space.
     pub filled: bool,
-    /// Meaning of the field.
     pub about: &'static str,
 }
 
 impl Field {
-    /// A required field.
-    #[must_use]
     pub const fn required(name: &'static str, kind: Kind, about: &'static str) -> Self {
         Self { name, kind, required: true, unique: false, filled: false, about }
     }
 
     /// A required text that is not blank, such as a query.
-    #[must_use]
     pub const fn filled(name: &'static str, about: &'static str) -> Self {
         Self { filled: true, ..Self::required(name, Kind::Text, about) }
     }
 
     /// An optional field, whose value may also be `null`.
-    #[must_use]
     pub const fn optional(name: &'static str, kind: Kind, about: &'static str) -> Self {
         Self { required: false, ..Self::required(name, kind, about) }
     }
 
     /// A required field whose values are unique.
-    #[must_use]
     pub const fn unique(name: &'static str, kind: Kind, about: &'static str) -> Self {
         Self { unique: true, ..Self::required(name, kind, about) }
     }
 }
 
-/// The value of a field.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value<'a> {
     /// The record does not have the field, or has `null` there.
@@ -112,7 +94,6 @@ pub(crate) enum Value<'a> {
     Text(Cow<'a, str>),
     Whole(i64),
     Real(f64),
-    /// A list of texts or integers.
     List(Vec<String>),
     /// A value of a type that no field has, as named in messages.
     Other(&'static str),
@@ -151,7 +132,6 @@ impl From<f64> for Value<'_> {
     }
 }
 
-/// One record of a file.
 pub(crate) struct Row<'a> {
     pub(crate) line: Line<'a>,
     /// 0-based index of the record in its file.
@@ -279,7 +259,6 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The names of the fields that have a value.
     pub(crate) fn names(&self) -> Vec<&'static str> {
         let present = self.fields.iter().zip(&self.values).filter(|(_, value)| **value != Value::Absent);
         present.map(|(field, _)| field.name).collect()

@@ -39,14 +39,10 @@ struct Part {
 }
 
 impl RankedDocuments {
-    /// Number of documents.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.segments.iter().map(|segment| segment.rows.len()).sum()
     }
 
-    /// Whether there are no documents.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }

@@ -8,22 +8,15 @@ use super::{Encoding, FORMATS, Field, Format, FormatError, Line, Record, Row, Va
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
-/// Consumes a row, or an error.
 pub(crate) type TakeRow<'t> = dyn FnMut(Result<Row<'_>, FormatError>) -> Result<(), FormatError> + 't;
 
-/// One file with its format.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// The file.
     pub path: PathBuf,
-    /// Format of its records.
     pub format: &'static Format,
-    /// Its encoding.
     pub container: Encoding,
 }
 
-/// The format with a name.
-#[must_use]
 pub fn format_named(name: &str) -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| format.name == name)
 }
@@ -135,7 +128,7 @@ fn detect(path: &Path, container: Encoding, wanted: &str) -> Result<&'static For
             remedy: "`quarry data formats` lists them; omit the name to have the format detected".into(),
         });
     }
-    let head = Head::of(path, container)?;
+    let head = Head::read(path, container)?;
     let matching = FORMATS
         .iter()
         .copied()
@@ -276,11 +269,9 @@ fn sniff(path: &Path) -> Result<Encoding, FormatError> {
     }
 }
 
-/// How well a record matches a format.
+/// Degree to which a record matches a format.
 struct FormatMatch {
-    /// The fields that it has.
     names: Vec<&'static str>,
-    /// Whether their values are valid.
     fits: bool,
 }
 
@@ -304,7 +295,7 @@ struct Head {
 }
 
 impl Head {
-    fn of(path: &Path, container: Encoding) -> Result<Self, FormatError> {
+    fn read(path: &Path, container: Encoding) -> Result<Self, FormatError> {
         let first = match container {
             Encoding::JsonArray => first(|each| for_each_item(open(path)?, path, b'[', each))?,
             Encoding::Pickle | Encoding::Parquet => String::new(),

@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
 
-/// A table in memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     path: PathBuf,
@@ -16,7 +15,6 @@ pub struct Table {
     rows: Vec<Row>,
 }
 
-/// A row, with as many fields as there are columns.
 #[derive(Debug, Clone, PartialEq)]
 struct Row {
     line: usize,
@@ -26,7 +24,6 @@ struct Row {
 /// Ratings of units (rows) by raters (columns).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ratings {
-    /// Names of the raters.
     pub raters: Vec<String>,
     /// A row for each unit with a column for each rater, `None` for a missing rating. Labels are numbered in
     /// alphabetical order.
@@ -88,8 +85,6 @@ impl Table {
         FormatError::File { path: self.path.clone(), expected, found, remedy: remedy.into() }
     }
 
-    /// Whether there is a column with this name.
-    #[must_use]
     pub fn has(&self, column: &str) -> bool {
         self.columns.iter().any(|name| name == column)
     }
@@ -121,16 +116,33 @@ impl Table {
         self.rows.iter().map(convert).collect()
     }
 
-    /// The ratings in all columns except the one that names the units; blank fields are missing ratings. With
-    /// `numbers`, text is rejected instead of being numbered.
+    /// The ratings in the columns `raters`, or, without names, in all except the one that names the units; blank fields
+    /// are missing ratings. With `numbers`, text is rejected instead of being numbered.
     ///
     /// # Errors
-    /// When a rating is text and `numbers` is set, the column of the units is missing, or there are no ratings.
-    pub fn ratings(&self, units: Option<&str>, numbers: bool) -> Result<Ratings, FormatError> {
-        if let Some(units) = units {
-            self.column(units, "a name", Some)?;
+    /// When a rating is text and `numbers` is set, a column is missing or has ids, or there are no ratings.
+    pub fn ratings(
+        &self,
+        raters: &[String],
+        units: Option<&str>,
+        numbers: bool,
+    ) -> Result<Ratings, FormatError> {
+        for column in raters.iter().map(String::as_str).chain(units) {
+            self.column(column, "a name", Some)?;
         }
-        let raters: Vec<&String> = self.columns.iter().filter(|name| Some(name.as_str()) != units).collect();
+        let is_rater = |name: &&String| match raters {
+            [] => Some(name.as_str()) != units,
+            raters => raters.contains(*name),
+        };
+        let raters_are_named = !raters.is_empty();
+        let raters: Vec<&String> = self.columns.iter().filter(is_rater).collect();
+        if let Some(ids) = raters.iter().find(|name| !raters_are_named && self.has_ids(name, numbers)) {
+            return Err(self.refuse(
+                "columns of ratings",
+                format!("ids or texts in the column {ids:?}"),
+                "name it with --unit-column, or the columns of ratings with --raters",
+            ));
+        }
         let number = |field: &str| field.parse().ok().filter(|number: &f64| number.is_finite());
         let texts = raters
             .iter()
@@ -163,9 +175,43 @@ impl Table {
     }
 }
 
+/// Names of columns that identify units in files of judgments.
+const ID_COLUMNS: [&str; 12] =
+    ["id", "idx", "index", "pair", "unit", "item", "query", "code", "pair_id", "query_id", "code_id", "text"];
+
+impl Table {
+    /// Whether a column identifies units: by its name, or, if ratings are labels, because all its fields differ.
+    fn has_ids(&self, column: &str, numbers: bool) -> bool {
+        const ROWS: usize = 5;
+        let name = column.to_ascii_lowercase().replace([' ', '-'], "_");
+        let position = self.columns.iter().position(|name| name == column);
+        let fields: BTreeSet<&String> =
+            position.iter().flat_map(|at| self.rows.iter().map(move |row| &row.fields[*at])).collect();
+        ID_COLUMNS.contains(&name.as_str())
+            || (!numbers && self.rows.len() >= ROWS && fields.len() == self.rows.len())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ids_are_not_ratings() {
+        let ids = parse("pair,ann,bob\np1,yes,no\np2,no,no\n").unwrap();
+        let error = ids.ratings(&[], None, false).unwrap_err().to_string();
+        assert!(error.contains("the column \"pair\"") && error.contains("--unit-column"), "{error}");
+        let named = ["ann", "bob"].map(str::to_owned);
+        assert_eq!(ids.ratings(&named, None, false).unwrap().raters, named);
+        assert_eq!(ids.ratings(&[], Some("pair"), false).unwrap().raters, named);
+        assert!(ids.ratings(&["eve".to_owned()], None, false).is_err());
+        let rows: String = (0..5).map(|row| format!("t{row},{},1\n", row % 2)).collect();
+        let distinct = parse(&format!("words,ann,bob\n{rows}")).unwrap();
+        assert!(distinct.ratings(&[], None, false).unwrap_err().to_string().contains("\"words\""));
+        // Numbers of one rater may all differ.
+        let scores: String = (0..5).map(|row| format!("{row}.5,{row}\n")).collect();
+        assert!(parse(&format!("ann,bob\n{scores}")).unwrap().ratings(&[], None, true).is_ok());
+    }
 
     fn parse(text: &str) -> Result<Table, String> {
         Table::parse(text.as_bytes(), Path::new("t")).map_err(|error| error.to_string())
@@ -184,10 +230,10 @@ mod tests {
     #[test]
     fn numbers_stay_numbers_and_labels_are_numbered() {
         let table = parse("unit,ann,bob\nu1,10,9\nu2,,1e1\n").unwrap();
-        let found = table.ratings(Some("unit"), true).unwrap();
+        let found = table.ratings(&[], Some("unit"), true).unwrap();
         assert_eq!((found.raters.len(), found.labels.len()), (2, 0));
         assert_eq!(found.units, [[Some(10.0), Some(9.0)], [None, Some(10.0)]]);
-        let found = parse("ann,bob\nyes,no\n,yes\n").unwrap().ratings(None, false).unwrap();
+        let found = parse("ann,bob\nyes,no\n,yes\n").unwrap().ratings(&[], None, false).unwrap();
         assert_eq!(found.units, [[Some(1.0), Some(0.0)], [None, Some(1.0)]]);
         assert_eq!(found.labels, ["no", "yes"]);
     }
@@ -207,11 +253,11 @@ mod tests {
         assert!(error.starts_with("t:2: expected UTF-8 text"), "{error}");
         let table = parse("a,b\n1,x\n").unwrap();
         let text = |error: FormatError| error.to_string();
-        let error = text(table.ratings(None, true).unwrap_err());
+        let error = text(table.ratings(&[], None, true).unwrap_err());
         assert!(error.starts_with("t:2: expected a number or nothing as b, found \"x\""), "{error}");
-        let error = text(table.ratings(Some("unit"), false).unwrap_err());
+        let error = text(table.ratings(&[], Some("unit"), false).unwrap_err());
         assert!(error.starts_with("t: expected a column \"unit\""), "{error}");
-        let error = text(parse("a,b\n,\n").unwrap().ratings(None, false).unwrap_err());
+        let error = text(parse("a,b\n,\n").unwrap().ratings(&[], None, false).unwrap_err());
         assert!(error.starts_with("t: expected at least one rating"), "{error}");
     }
 }

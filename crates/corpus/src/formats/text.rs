@@ -100,20 +100,14 @@ pub(crate) fn for_each_line(
 /// Number of bytes to read at a time when all cores parse lines.
 const BLOCK_BYTES: u64 = 16 << 20;
 
-/// Consecutive lines of a file, with their line breaks.
 pub(crate) struct Lines<'a> {
-    /// Number of the first line.
     pub(crate) first: usize,
-    /// Number of lines.
     pub(crate) n_lines: usize,
     bytes: &'a [u8],
 }
 
 impl<'a> Lines<'a> {
     /// The lines as text, without the byte order mark.
-    ///
-    /// # Errors
-    /// When they are not UTF-8.
     pub(crate) fn text(&self, path: &Path) -> Result<&'a str, FormatError> {
         let text = std::str::from_utf8(self.bytes).map_err(|error| {
             not_utf8(path, self.first + count_line_ends(&self.bytes[..error.valid_up_to()]))
@@ -277,9 +271,7 @@ pub(crate) fn for_each_item(
 struct Items<'p, R> {
     reader: R,
     path: &'p Path,
-    /// Number of the current line.
     line: usize,
-    /// Text of the last item.
     item: Vec<u8>,
 }
 

@@ -8,7 +8,6 @@ use super::{
     Encoding, Field, Format, FormatError, Kind, Label, Line, Pair, Record, RecordKind, Side, Value, excerpt,
 };
 
-/// The pairs.
 pub static PAIRS: Format = Format {
     name: "webquery",
     about: "WebQueryTest of CodeXGLUE: web queries and codes, without labels",

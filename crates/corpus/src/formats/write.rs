@@ -43,7 +43,6 @@ impl Staged {
     }
 
     /// Temporary path that it is written to.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -119,7 +118,6 @@ impl Drop for NewDirectories {
     }
 }
 
-/// Writes records of one format to one file.
 pub(crate) struct Writer {
     path: PathBuf,
     format: &'static Format,
@@ -166,7 +164,6 @@ impl Writer {
         Ok(Self { path: path.to_owned(), format, container, sink, n_written: 0 })
     }
 
-    /// Writes a record; returns whether the format can represent it.
     pub(crate) fn write(&mut self, record: &Record) -> Result<bool, FormatError> {
         let Some(values) = self.format.write.and_then(|write| write(record, self.n_written)) else {
             return Ok(false);
@@ -236,7 +233,6 @@ impl Writer {
         FormatError::Write { path: self.path.clone(), source }
     }
 
-    /// Finishes the file; returns the number of its records.
     pub(crate) fn finish(self) -> Result<usize, FormatError> {
         let end = match self.container {
             Encoding::JsonArray => "\n]\n",
@@ -264,9 +260,6 @@ fn json(value: &impl Serialize) -> io::Result<String> {
 }
 
 /// Writes a row of comma-separated values (RFC 4180), quoted where necessary, and a line feed.
-///
-/// # Errors
-/// When the writer fails.
 pub fn write_csv<T: AsRef<[u8]>>(
     file: &mut impl Write,
     cells: impl IntoIterator<Item = T>,

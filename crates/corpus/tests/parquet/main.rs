@@ -131,7 +131,6 @@ fn broken_files_are_refused_or_read() {
     assert!(n_refused > n_cases / 4, "{n_refused}");
 }
 
-/// A converted file reads back the same.
 #[test]
 fn what_is_converted_reads_back_the_same() {
     let directory = tempfile::tempdir().unwrap();

@@ -74,7 +74,7 @@ fn model_and_side(name: &str) -> Option<String> {
     (is_hash && ["queries", "documents"].contains(&side)).then(|| format!("{model} ({side})"))
 }
 
-/// Whether a file is a vector file of any version, or still empty.
+/// Returns whether a file is a vector file of any version, or still empty.
 fn is_marked(mut file: File) -> bool {
     let mut start = [0; MARK.len()];
     match file.metadata().map(|found| found.len()) {

@@ -1,15 +1,16 @@
-//! What a unit counts as: a function, the class or top-level function around it, and a file.
+//! Entities of a unit: a function, the class or top-level function around it, and a file.
 //!
 //! LocAgent's rules: an entity is `path:Class.method`, a function inside a function is the one around it, and `__init__`
 //! is its class. A class without `__init__` is represented by its body, which would otherwise be found by nothing.
 
 use std::collections::{HashMap, HashSet};
 
+use quarry_corpus::formats::localize::ChangedLines;
 use quarry_index::{Hit, Index};
 use quarry_source::UnitKind;
 use serde::Serialize;
 
-/// What is looked for.
+/// Level of entities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -17,15 +18,12 @@ pub enum Level {
     Functions,
     /// Classes and top-level functions.
     Modules,
-    /// Files.
     Files,
 }
 
 impl Level {
-    /// All levels.
     pub const ALL: [Self; 3] = [Self::Functions, Self::Modules, Self::Files];
 
-    /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -132,6 +130,23 @@ impl<'i> Entities<'i> {
         found
     }
 
+    /// The functions and classes that changed lines are in, each as path, `:` and name.
+    pub(super) fn functions_at(&mut self, lines: &[ChangedLines]) -> Vec<String> {
+        let mut found = Vec::new();
+        for ChangedLines { path, start, end } in lines {
+            let Some(file) = self.index.file(0, path) else { continue };
+            let hits: Vec<Hit> =
+                file.hits().filter(|hit| hit.start_line <= *end && *start <= hit.end_line).collect();
+            for hit in hits {
+                let [function, _] =
+                    self.file(path).map_or([None, None], |file| file.of_unit(hit.kind, &hit.name));
+                let function = function.map(|name| format!("{path}:{name}"));
+                found.extend(function.filter(|function| !found.contains(function)));
+            }
+        }
+        found
+    }
+
     /// The gold entities of an issue, and how many functions are not among them because the tree does not have them, as
     /// those that the fix adds. Functions of files that are in the tree but not in the index remain, and are not found. Without `files`, these are
     /// those of the functions. `has_file` is whether the tree has a file.
@@ -143,7 +158,7 @@ impl<'i> Entities<'i> {
     ) -> (Levels<Vec<String>>, usize) {
         let mut gold: Levels<Vec<String>> = Default::default();
         let mut absent = HashSet::new();
-        let mut add = |level: Level, entity: String| {
+        let add = |gold: &mut Levels<Vec<String>>, level: Level, entity: String| {
             let gold = &mut gold[level as usize];
             if !gold.contains(&entity) {
                 gold.push(entity);
@@ -159,16 +174,18 @@ impl<'i> Entities<'i> {
                 absent.insert(function);
             }
             if let Some(name) = known {
-                add(Level::Functions, format!("{path}:{name}"));
-                add(Level::Modules, format!("{path}:{}", top_level(name)));
+                add(&mut gold, Level::Functions, format!("{path}:{name}"));
+                add(&mut gold, Level::Modules, format!("{path}:{}", top_level(name)));
             }
         }
-        files.iter().filter(|path| has_file(path)).for_each(|path| add(Level::Files, path.clone()));
+        let in_tree = files.iter().filter(|path| has_file(path));
+        in_tree.for_each(|path| add(&mut gold, Level::Files, path.clone()));
         if gold[Level::Files as usize].is_empty() {
-            let paths = gold[Level::Functions as usize].iter().filter_map(|entity| entity.split_once(':'));
-            let mut paths: Vec<String> = paths.map(|(path, _)| path.to_owned()).collect();
-            paths.dedup();
-            gold[Level::Files as usize] = paths;
+            for entity in gold[Level::Functions as usize].clone() {
+                if let Some((path, _)) = entity.split_once(':') {
+                    add(&mut gold, Level::Files, path.to_owned());
+                }
+            }
         }
         (gold, absent.len())
     }

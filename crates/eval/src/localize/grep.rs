@@ -14,7 +14,7 @@ const WORDS: usize = 10;
 /// Minimum length of a word, in characters.
 const MIN_CHARS: usize = 3;
 
-/// Which words of an issue a file has.
+/// Words of an issue that a file has.
 struct Matches {
     /// Number of lines of the file with each word.
     lines: Vec<usize>,

@@ -4,13 +4,14 @@
 //! it was before the fix, results count as [`entity`] says, the first occurrence of an entity counts, and Acc@k asks for
 //! all gold entities among the first k.
 
-mod checkout;
+pub(crate) mod checkout;
 pub mod entity;
 mod grep;
+pub mod lines;
 mod page;
 pub mod report;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
@@ -21,8 +22,8 @@ use std::time::{Duration, Instant};
 
 use quarry_corpus::formats::localize::Issue;
 use quarry_corpus::formats::{Document, Query};
-use quarry_corpus::git::{GitError, Snapshot};
 use quarry_embed::Embedder;
+use quarry_history::{GitError, Snapshot};
 use quarry_index::{Filter, Index, OpenOptions, RankingWeights, SearchRequest, Update};
 use quarry_metrics::Measure;
 use rayon::prelude::*;
@@ -30,6 +31,7 @@ use serde::Serialize;
 
 use self::checkout::Checkout;
 use self::entity::{Entities, Level, Levels};
+use self::lines::FoundLines;
 use crate::EvalError;
 use crate::method::{LoadModel, Method, MethodError};
 use crate::repo_search::searching;
@@ -40,10 +42,19 @@ pub const DEPTH: usize = 20;
 /// Number of units that are asked for at first; more if they are of fewer than [`DEPTH`] functions.
 const UNITS: usize = 200;
 
+/// Budgets of the code for an agent.
+pub const MAX_TOKENS: [usize; 3] = [2_000, 4_000, 8_000];
+
+/// The units that the code for a text shows in full within a number of tokens.
+pub type ShownUnits<'a> = &'a dyn Fn(&Index, &str, usize) -> Result<Vec<usize>, quarry_index::Error>;
+
+/// Number of functions among which a gold one counts as found for the confidence.
+const FOUND_AMONG: usize = 10;
+
 /// Name of the lock of the work directory, and of those of indexes, which each has for itself.
 const LOCK: &str = "lock";
 
-/// What is measured at each level: Acc@k, at least one among the first k, MRR, NDCG and recall, over the first [`DEPTH`].
+/// Measures of each level: Acc@k, at least one among the first k, MRR, NDCG and recall, over the first [`DEPTH`].
 #[must_use]
 pub fn measures() -> Vec<Measure> {
     let accuracy = [1, 3, 5, 10, 20].map(Measure::Accuracy);
@@ -85,8 +96,8 @@ impl fmt::Display for Localizer {
     }
 }
 
-/// Where repositories are read from, and where trees and indexes are kept.
-#[derive(Debug, Clone, Copy)]
+/// Directories of repositories, and of trees and indexes.
+#[derive(Clone, Copy)]
 pub struct Places<'a> {
     /// Directories with clones, bare or not; the first that has a repository counts.
     pub mirrors: &'a [PathBuf],
@@ -94,6 +105,8 @@ pub struct Places<'a> {
     pub work: &'a Path,
     /// Whether to collect [`Outcome::features`].
     pub features: bool,
+    /// The code for an agent, of which the share of changed lines is measured.
+    pub shown: Option<ShownUnits<'a>>,
 }
 
 /// The candidates of a search for an issue, with their features.
@@ -107,19 +120,29 @@ pub struct Candidates {
     pub source: String,
     /// Its gold functions.
     pub gold: Vec<String>,
+    /// The features of its text, in the order of [`TEXT_FEATURES`](quarry_index::issue::kind::TEXT_FEATURES).
+    pub text: Vec<f32>,
+    /// The evidence for the confidence, in the order of [`FEATURES`](quarry_index::confidence::FEATURES).
+    pub evidence: Vec<f32>,
+    /// Whether one of the first ten functions is gold.
+    pub found: bool,
     /// The function that each candidate counts as, if it counts as one.
     pub functions: Vec<Option<String>>,
     /// The features of each candidate, in the order of [`ISSUE_FEATURES`](quarry_index::issue::model::ISSUE_FEATURES).
     pub features: Vec<Vec<f32>>,
-    /// The cosines of the re-ranker and of its own with each candidate; 0 if they have not read it.
-    pub cosines: Vec<[f32; 2]>,
+    /// The re-ranker's cosine of each candidate; 0 if it has not read it.
+    pub cosines: Vec<f32>,
+    /// The score of each candidate for the text as an ordinary query; 0 if it is none of its candidates.
+    pub query_shares: Vec<f32>,
 }
 
-/// What a method found for an issue.
+/// Results of a method for an issue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     /// The first [`DEPTH`] entities of each level, best first.
     pub found: Levels<Vec<String>>,
+    /// The changed lines, if the issue has any.
+    pub lines: Option<FoundLines>,
     /// Time of the search.
     pub time: Duration,
 }
@@ -129,7 +152,7 @@ pub struct Answer {
 pub struct Asked {
     /// Index of the issue.
     pub issue: usize,
-    /// Gold entities of each level; at least one function.
+    /// Gold entities of each level; at least one function, or else changed lines.
     pub gold: Levels<Vec<String>>,
     /// The answer of each method, in their order.
     pub answers: Vec<Answer>,
@@ -140,11 +163,11 @@ pub struct Asked {
 #[schemars(inline)]
 #[serde(rename_all = "snake_case")]
 pub enum LeftOut {
-    /// It names no gold function.
+    /// It has no gold function and no changed lines.
     NoGold,
-    /// None of its gold functions is in the tree before the fix.
+    /// None of its gold functions and no file of its changed lines is in the tree before the fix.
     GoldNotInTree,
-    /// Its commit is not in the clone.
+    /// Its commit, or a directory of it, is not in the clone.
     NoCommit,
 }
 
@@ -153,14 +176,14 @@ impl LeftOut {
     #[must_use]
     pub fn about(self) -> &'static str {
         match self {
-            Self::NoGold => "without a gold function",
-            Self::GoldNotInTree => "whose gold functions are not in the tree",
-            Self::NoCommit => "whose commit is not in the clone",
+            Self::NoGold => "without a gold function or changed lines",
+            Self::GoldNotInTree => "whose gold functions and lines are not in the tree",
+            Self::NoCommit => "whose commit is not, or not wholly, in the clone",
         }
     }
 }
 
-/// What was asked and found.
+/// Issues and results.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
     /// In the order of the issues.
@@ -279,7 +302,7 @@ pub fn localize(
     let model = |finder: &Finder<'_>| Some(finder.embedder()??.id().to_owned());
     let mut outcome = Outcome { models: finders.iter().map(model).collect(), ..Outcome::default() };
     each_commit(issues, places, &mut outcome, on_issue, &mut |indexes, snapshot, numbers, outcome| {
-        let asking = Asking { issues, finders: &finders, load, features: places.features };
+        let asking = Asking { issues, finders: &finders, load, places };
         asking.ask_commit(indexes, snapshot, numbers, outcome)
     })?;
     outcome.asked.sort_by_key(|asked| asked.issue);
@@ -353,12 +376,12 @@ struct Repository<'a> {
     place: &'a Path,
 }
 
-/// What is asked of each commit.
+/// Queries of a commit.
 struct Asking<'a> {
     issues: &'a [Issue],
     finders: &'a [Finder<'a>],
     load: &'a LoadModel<'a>,
-    features: bool,
+    places: Places<'a>,
 }
 
 impl Repository<'_> {
@@ -378,13 +401,14 @@ impl Repository<'_> {
                 *outcome.left_out.entry(reason).or_default() += 1;
                 on_issue();
             };
-            if issue.functions.is_empty() {
+            if issue.functions.is_empty() && issue.lines.is_empty() {
                 leave_out(LeftOut::NoGold);
                 continue;
             }
             let snapshot = match Snapshot::open(self.clone, Some(&issue.commit)) {
-                Ok(snapshot) => snapshot,
-                Err(GitError::NoCommit { .. }) => {
+                // A branch may have the name of a commit that is missing.
+                Ok(snapshot) if snapshot.commit() == issue.commit.to_ascii_lowercase() => snapshot,
+                Ok(_) | Err(GitError::NoCommit { .. } | GitError::IncompleteCommit { .. }) => {
                     leave_out(LeftOut::NoCommit);
                     continue;
                 }
@@ -434,8 +458,11 @@ impl Asking<'_> {
                 for &number in numbers {
                     let issue = &self.issues[number];
                     let has_file = |path: &str| paths.contains(path);
-                    let (gold, absent) = entities.gold(&issue.functions, &issue.files, &has_file);
-                    if gold[Level::Functions as usize].is_empty() {
+                    let of_lines = entities.functions_at(&issue.lines);
+                    let functions = if issue.functions.is_empty() { &of_lines } else { &issue.functions };
+                    let (gold, absent) = entities.gold(functions, &issue.files, &has_file);
+                    let has_lines = issue.lines.iter().any(|lines| has_file(&lines.path));
+                    if gold[Level::Functions as usize].is_empty() && !has_lines {
                         *outcome.left_out.entry(LeftOut::GoldNotInTree).or_default() += 1;
                     } else {
                         outcome.absent_gold += absent;
@@ -448,8 +475,9 @@ impl Asking<'_> {
                 let text = &self.issues[asked.issue].text;
                 let units = finder.find(&index, &mut entities, text, self.load)?;
                 let time = start.elapsed();
-                asked.answers.push(Answer { found: entities.ranked(&units, DEPTH), time });
-                if let (true, 0, Finder::Search(_, ranking)) = (self.features, position, finder) {
+                let lines = self.lines(&index, &self.issues[asked.issue], &units, finder)?;
+                asked.answers.push(Answer { found: entities.ranked(&units, DEPTH), lines, time });
+                if let (true, 0, Finder::Search(_, ranking)) = (self.places.features, position, finder) {
                     let issue = &self.issues[asked.issue];
                     let gold = asked.gold[Level::Functions as usize].clone();
                     outcome.features.extend(candidates(&index, &mut entities, issue, gold, ranking)?);
@@ -461,7 +489,34 @@ impl Asking<'_> {
     }
 }
 
-/// The candidates for an issue with their features; `None` if its text is an ordinary query.
+impl Asking<'_> {
+    /// The changed lines of an issue among ranked units and in the code for an agent; `None` if it has none.
+    fn lines(
+        &self,
+        index: &Index,
+        issue: &Issue,
+        units: &[usize],
+        finder: &Finder<'_>,
+    ) -> Result<Option<FoundLines>, EvalError> {
+        if issue.lines.is_empty() {
+            return Ok(None);
+        }
+        let mut found = FoundLines::new(index, &issue.lines, units);
+        if let (Some(shown), Finder::Search(..)) = (self.places.shown, finder) {
+            for max_tokens in MAX_TOKENS {
+                let units = match shown(index, &issue.text, max_tokens) {
+                    Ok(units) => units,
+                    Err(quarry_index::Error::EmptyQuery) => Vec::new(),
+                    Err(error) => return Err(error.into()),
+                };
+                found.shown.push(FoundLines::share(index, &issue.lines, &units));
+            }
+        }
+        Ok(Some(found))
+    }
+}
+
+/// The candidates for an issue with their features; `None` if its text has no word.
 fn candidates(
     index: &Index,
     entities: &mut Entities<'_>,
@@ -472,16 +527,35 @@ fn candidates(
     let filter = Filter::default();
     let request =
         SearchRequest { query: &issue.text, limit: UNITS, ranking: ranking.clone(), filter: &filter };
-    let Some(found) = index.issue_features(&request)? else { return Ok(None) };
+    let (text, found) = match index.issue_features(&request) {
+        Ok(found) => found,
+        Err(quarry_index::Error::EmptyQuery) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let response = index.search(&request)?;
+    let units: Vec<usize> = response.hits.iter().map(|hit| hit.unit).collect();
+    let first = &entities.ranked(&units, FOUND_AMONG)[Level::Functions as usize];
+    let is_found = first.iter().any(|function| gold.contains(function));
+    let as_query = RankingWeights { issues: false, ..ranking.clone() };
+    let of_query: HashMap<usize, f32> = match index.search(&SearchRequest { ranking: as_query, ..request }) {
+        Ok(response) => response.hits.iter().map(|hit| (hit.unit, hit.score)).collect(),
+        Err(quarry_index::Error::EmptyQuery) => HashMap::new(),
+        Err(error) => return Err(error.into()),
+    };
+    let query_share = |hit: &quarry_index::Hit| of_query.get(&hit.unit).copied().unwrap_or_default();
     let function = |unit: usize| entities.ranked(&[unit], 1)[Level::Functions as usize].first().cloned();
     Ok(Some(Candidates {
         id: issue.id.clone(),
         repository: issue.repository.clone(),
         source: issue.source.clone(),
         gold,
+        text: text.to_vec(),
+        evidence: response.evidence.features().to_vec(),
+        found: is_found,
         functions: found.iter().map(|(hit, _)| hit.unit).map(function).collect(),
         features: found.iter().map(|(_, features)| features.to_vec()).collect(),
-        cosines: found.iter().map(|(hit, _)| [hit.parts.reranker, hit.parts.second_reranker]).collect(),
+        cosines: found.iter().map(|(hit, _)| hit.parts.reranker).collect(),
+        query_shares: found.iter().map(|(hit, _)| query_share(hit)).collect(),
     }))
 }
 

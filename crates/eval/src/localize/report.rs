@@ -1,4 +1,4 @@
-//! What is reported of an [`Outcome`]: means with intervals by level, repository and source, and paired tests.
+//! Report of an [`Outcome`]: means with intervals by level, repository and source, and paired tests.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,12 @@ use quarry_metrics::{Gain, Measure};
 use serde::Serialize;
 
 use super::entity::{Level, Levels};
+use super::lines::{self, LinesSummary};
 use super::{Answer, Asked, Localizer, Outcome, measures};
 use crate::EvalError;
 use crate::evaluation::{Comparison, Evaluation, Summary, compare};
 
-/// How well each method found the code that fixes changed.
+/// Localization of the code that fixes changed, by method.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct LocalizeReport {
     /// Number of issues that were searched for.
@@ -62,6 +63,9 @@ pub struct Summaries {
     pub modules: Summary,
     /// Files.
     pub files: Summary,
+    /// Changed lines, of the issues that have them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lines: Option<LinesSummary>,
 }
 
 impl Summaries {
@@ -76,7 +80,7 @@ impl Summaries {
     }
 }
 
-/// How a method differs from the first one.
+/// Difference of a method from the first one.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "LocalizeComparison")]
 pub struct MethodComparison {
@@ -90,7 +94,7 @@ pub struct MethodComparison {
     pub files: BTreeMap<String, PairedComparison>,
 }
 
-/// What a method found for one issue, as a line of a file.
+/// Results of a method for one issue, as a line of a file.
 #[derive(Debug, Serialize)]
 pub struct IssueLine<'a> {
     /// Id of the issue.
@@ -101,6 +105,9 @@ pub struct IssueLine<'a> {
     functions: LevelLine<'a>,
     modules: LevelLine<'a>,
     files: LevelLine<'a>,
+    /// By name of measure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lines: Option<BTreeMap<String, f64>>,
     time_ms: f64,
 }
 
@@ -111,7 +118,7 @@ struct LevelLine<'a> {
     metrics: BTreeMap<String, f64>,
 }
 
-/// Where the gold entities stand among those found.
+/// Ranks of the gold entities among those found.
 pub(super) fn ranking(gold: &[String], found: &[String]) -> Ranking {
     let is_gold = |(_, entity): &(usize, &String)| gold.contains(entity);
     let hits = found.iter().enumerate().filter(is_gold).map(|(position, _)| Hit::new(position + 1, 1));
@@ -149,8 +156,20 @@ fn summaries(
     counts: &dyn Fn(&Issue) -> bool,
     bootstrap: &Bootstrap,
 ) -> Result<Summaries, EvalError> {
-    let of = |level| evaluation(issues, &outcome.asked, (method, level), counts).summary(bootstrap);
-    Ok(Summaries { functions: of(Level::Functions)?, modules: of(Level::Modules)?, files: of(Level::Files)? })
+    let of = |level| match evaluation(issues, &outcome.asked, (method, level), counts) {
+        // Changed lines may all be outside of functions.
+        none if none.queries.is_empty() => {
+            Ok(Summary { queries: 0, metrics: BTreeMap::new(), intervals: BTreeMap::new() })
+        }
+        found => found.summary(bootstrap),
+    };
+    let counted: Vec<&Asked> = outcome.asked.iter().filter(|asked| counts(&issues[asked.issue])).collect();
+    Ok(Summaries {
+        functions: of(Level::Functions)?,
+        modules: of(Level::Modules)?,
+        files: of(Level::Files)?,
+        lines: lines::summary(&counted, method),
+    })
 }
 
 /// Reports on an outcome.
@@ -195,7 +214,7 @@ pub fn report(
     })
 }
 
-/// What methods are compared by.
+/// Measures by which methods are compared.
 #[must_use]
 pub fn compared() -> Vec<Measure> {
     let accuracy = [1, 5, 10, 20].map(Measure::Accuracy);
@@ -234,7 +253,7 @@ fn median_ms<'a>(answers: impl Iterator<Item = &'a Answer>) -> f64 {
     times.get(times.len() / 2).map_or(0.0, |time| time.as_micros() as f64 / 1000.0)
 }
 
-/// What each method found for each issue, issue by issue.
+/// Results of each method for each issue, issue by issue.
 pub fn issue_lines<'a>(
     issues: &'a [Issue],
     methods: &'a [String],
@@ -253,7 +272,8 @@ pub fn issue_lines<'a>(
                 Level::ALL.map(|of| level(&asked.gold[of as usize], &answer.found[of as usize]));
             let [functions, modules, files] = levels;
             let time_ms = answer.time.as_micros() as f64 / 1000.0;
-            IssueLine { query: id, repository, source, method, functions, modules, files, time_ms }
+            let lines = answer.lines.as_ref().map(lines::FoundLines::metrics);
+            IssueLine { query: id, repository, source, method, functions, modules, files, lines, time_ms }
         };
         methods.iter().zip(&asked.answers).map(of_method).collect::<Vec<_>>()
     })
@@ -276,6 +296,7 @@ mod tests {
             text: "t".into(),
             functions: owned(&["a.py:f", "a.py:g"]),
             files: owned(&["a.py"]),
+            lines: Vec::new(),
             source: "s".into(),
         };
         let asked = |(number, found): (usize, &&[&str])| Asked {
@@ -283,6 +304,7 @@ mod tests {
             gold: [owned(&["a.py:f", "a.py:g"]), owned(&["a.py:f", "a.py:g"]), owned(&["a.py"])],
             answers: vec![Answer {
                 found: [owned(found), owned(found), owned(&["a.py"])],
+                lines: None,
                 time: Duration::from_millis(2),
             }],
         };

@@ -2,7 +2,7 @@
 
 /// Why an expression is not a method.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("expected {expected} at character {}, found {found}\n  {text}\n  {:>width$}", .at + 1, '^', width = .at + 1)]
+#[error("expected {expected} at character {}, found {found}\n  {text}\n  {}^", .at + 1, " ".repeat(*.at))]
 pub struct MethodError {
     pub(super) text: String,
     /// Offset of the error in characters.

@@ -1,6 +1,5 @@
 //! The expressions that name methods, and formatting them; [`super::parser`] reads them.
 
-use super::Tier;
 use super::bag_of_words::Vocabulary;
 use super::fusion::Fusion;
 use super::precomputed::Similarity;
@@ -25,8 +24,8 @@ pub enum Method {
     Static,
     /// `hybrid`, or `fast`: [`super::Hybrid`] with the built-in model.
     Hybrid,
-    /// `balanced` and `best`: [`super::Tiered`], hybrid with the transformers that come with the program.
-    Tier(Tier),
+    /// `best`, or `balanced`: [`super::Tiered`], hybrid with the transformer that comes with the program.
+    Best,
     /// Any other name is a path: [`super::Dense`] with the model at that path, in full precision.
     Model(PathBuf),
     /// `api:MODEL`, or `api(MODEL, query = …, document = …, dimensions = …)`: [`super::Dense`] with a model on a
@@ -45,7 +44,6 @@ pub enum Method {
     Run(PathBuf),
     /// `mean(…)`, `max-abs(…)`, `rrf(…, k = 60)`, `zscore(…)`: [`Fusion::combine`].
     Fused {
-        /// How the scores of the parts are combined.
         fusion: Fusion,
         /// Parts with their weights, at least one.
         parts: Vec<(f64, Method)>,
@@ -68,7 +66,6 @@ pub struct ApiModel {
     pub model: String,
     /// Prefix of queries.
     pub query_prefix: String,
-    /// Prefix of documents.
     pub document_prefix: String,
     /// Requested length of vectors; `None` for the model's own.
     pub dimensions: Option<u32>,
@@ -111,8 +108,8 @@ pub(super) const NAMES: [(&str, Method); 9] = [
     ("static", Method::Static),
     ("hybrid", Method::Hybrid),
     ("fast", Method::Hybrid),
-    ("balanced", Method::Tier(Tier::Balanced)),
-    ("best", Method::Tier(Tier::Best)),
+    ("best", Method::Best),
+    ("balanced", Method::Best),
 ];
 
 /// Names of methods that take methods as arguments.
@@ -129,22 +126,17 @@ impl Method {
         }
     }
 
-    /// Whether the method uses the built-in model, which `--model` can replace.
+    /// Returns whether the method uses the built-in model, which `--model` can replace.
     #[must_use]
     pub fn uses_builtin_model(&self) -> bool {
-        self.leaves()
-            .into_iter()
-            .any(|leaf| matches!(leaf, Method::Static | Method::Hybrid | Method::Tier(_)))
+        self.leaves().into_iter().any(|leaf| matches!(leaf, Method::Static | Method::Hybrid | Method::Best))
     }
 
     /// Number of times that the corpus is embedded.
     #[must_use]
     pub fn n_embeddings(&self) -> usize {
         let embeds = |leaf: &&Method| {
-            matches!(
-                leaf,
-                Method::Static | Method::Hybrid | Method::Tier(_) | Method::Model(_) | Method::Api(_)
-            )
+            matches!(leaf, Method::Static | Method::Hybrid | Method::Best | Method::Model(_) | Method::Api(_))
         };
         self.leaves().iter().filter(|leaf| embeds(leaf)).count()
     }
@@ -161,7 +153,7 @@ impl Method {
         paths
     }
 
-    /// Whether it asks chat models.
+    /// Returns whether it asks chat models.
     #[must_use]
     pub fn asks_chat_models(&self) -> bool {
         self.leaves().iter().any(|leaf| matches!(leaf, Method::Chat(_)))
@@ -288,7 +280,7 @@ impl fmt::Display for Method {
             | Method::Overlap
             | Method::Static
             | Method::Hybrid
-            | Method::Tier(_) => Ok(()),
+            | Method::Best => Ok(()),
         }
     }
 }

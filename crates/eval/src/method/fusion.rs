@@ -6,7 +6,7 @@ use quarry_corpus::formats::Query;
 use rayon::prelude::*;
 use std::cmp::Ordering;
 
-/// How scores of several methods are fused, for each query separately.
+/// Fusion of the scores of several methods, for each query separately.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fusion {
     /// The weighted mean of the raw scores: of cosines, the candidates of CoSQA+ according to its paper.
@@ -105,7 +105,7 @@ impl Fused {
 }
 
 impl Scorer for Fused {
-    /// That of its parts if they share one and their mean is taken.
+    /// The scale of its parts if they share one and their mean is taken.
     fn scale(&self) -> Scale {
         let mut scales = self.parts.iter().map(|(_, part)| part.scale());
         match scales.next() {
@@ -146,7 +146,7 @@ impl Reranked {
 }
 
 impl Scorer for Reranked {
-    /// That of the second method, which scores the candidates.
+    /// The scale of the second method, which scores the candidates.
     fn scale(&self) -> Scale {
         self.second.scale()
     }

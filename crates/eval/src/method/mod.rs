@@ -8,6 +8,7 @@ pub(crate) mod cross_encoder;
 mod error;
 mod expression;
 mod fusion;
+mod late_interaction;
 mod lucene;
 mod matcher;
 mod pairs;
@@ -31,17 +32,15 @@ use crate::EvalError;
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::{Document, Query};
-use quarry_embed::shipped::Tier;
 use quarry_embed::{EmbedError, Embedder, PairModel};
 use quarry_transformer::nearest::{self, Neighbor};
-use quarry_transformer::{CrossEncoder, Matcher};
+use quarry_transformer::{CrossEncoder, LateInteraction, Matcher};
 use rayon::prelude::*;
 use std::path::Path;
 use std::sync::Arc;
 
 /// A method over a fixed corpus.
 pub trait Scorer: Send + Sync {
-    /// What the scores mean.
     fn scale(&self) -> Scale;
 
     /// Scores of all documents for each query, in corpus order: higher is better, never NaN.
@@ -115,17 +114,11 @@ impl<'a> From<&'a Benchmark> for Corpus<'a> {
 pub enum ModelName<'a> {
     /// The built-in model, or the one that replaces it.
     Builtin,
-    /// The model at a path.
     Path(&'a Path),
     /// The model behind an API.
     Api(&'a ApiModel),
-    /// What orders results again in a tier of quality that has such models.
-    Reranker(Tier),
-}
-
-/// The identities of a re-ranker and of the one that it has itself.
-pub(crate) fn rerankers(reranker: &dyn Embedder) -> impl Iterator<Item = String> {
-    std::iter::once(reranker).chain(reranker.reranker()).map(|model| model.id().to_owned())
+    /// The model that re-ranks results with `--quality best`.
+    Reranker,
 }
 
 /// Loads the models of methods. Implemented for functions that load embedders.
@@ -152,7 +145,6 @@ impl<F: Fn(ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError>> ModelSource 
     }
 }
 
-/// Loads models.
 pub type LoadModel<'a> = dyn ModelSource + 'a;
 
 /// A method that is ready to score.
@@ -219,10 +211,10 @@ impl Method {
                 let dense = dense(ModelName::Builtin, Precision::Search)?;
                 Box::new(Hybrid::new(Bm25::new(documents)?, dense))
             }
-            Method::Tier(tier) => {
+            Method::Best => {
                 let dense = dense(ModelName::Builtin, Precision::Search)?;
-                let reranker = load.load(ModelName::Reranker(*tier))?;
-                models.extend(rerankers(&*reranker));
+                let reranker = load.load(ModelName::Reranker)?;
+                models.push(reranker.id().to_owned());
                 Box::new(Tiered::new(Hybrid::new(Bm25::new(documents)?, dense), reranker, documents))
             }
             Method::Model(path) if CrossEncoder::is_at(path) => {
@@ -233,6 +225,12 @@ impl Method {
             }
             Method::Model(path) if Matcher::is_at(path) => {
                 let model = Matcher::load(path)?;
+                models.push(model.id().to_owned());
+                on_embedded(documents.len());
+                Box::new(AllPairs::new(model, documents)?)
+            }
+            Method::Model(path) if LateInteraction::is_at(path) => {
+                let model = LateInteraction::load(path)?;
                 models.push(model.id().to_owned());
                 on_embedded(documents.len());
                 Box::new(AllPairs::new(model, documents)?)
@@ -311,7 +309,7 @@ impl Scorer for Checked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quarry_embed::{Vectors, WithReranker};
+    use quarry_embed::Vectors;
 
     pub(super) fn documents(texts: &[&str]) -> Vec<Document> {
         (0..).zip(texts).map(|(id, text)| Document::new(id.to_string(), (*text).into())).collect()
@@ -367,71 +365,23 @@ mod tests {
     }
 
     #[test]
-    fn balanced_is_hybrid_with_the_first_documents_read_in_pieces() {
+    fn best_is_hybrid_with_the_first_documents_read_in_pieces() {
         // The answer is at the end of a document that begins with something else.
         let long = format!("zebra\n{}{}", "aaaa\n".repeat(80), "bbbb\n".repeat(80));
         let texts = ["zebra ab", &long, "a crossing"];
         let load = |name: ModelName<'_>| match name {
-            ModelName::Builtin | ModelName::Reranker(Tier::Balanced) => {
-                Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>)
-            }
+            ModelName::Builtin | ModelName::Reranker => Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>),
             other => panic!("{other:?} is not needed"),
         };
         let of = |method: Method| {
             let prepared = method.prepare(documents(&texts)[..].into(), &load, &mut |_| {}).unwrap();
             prepared.scorer.scores(&[&asked("zebra bbb")]).unwrap().remove(0)
         };
-        let (fast, balanced) = (of(Method::Hybrid), of(Method::Tier(Tier::Balanced)));
+        let (fast, best) = (of(Method::Hybrid), of(Method::Best));
         assert!(fast[0] > fast[1], "{fast:?}");
-        assert!(balanced[1] > balanced[0] && balanced[0] > balanced[2], "{balanced:?}");
+        assert!(best[1] > best[0] && best[0] > best[2], "{best:?}");
         // The best one keeps its score.
-        assert!((balanced[1] - fast[1]).abs() < 1e-6, "{fast:?} {balanced:?}");
-    }
-
-    /// A text is like every query if its first line has the letter `z`, and else like none.
-    struct BeginsWithZ;
-
-    impl Embedder for BeginsWithZ {
-        fn id(&self) -> &str {
-            "begins with z"
-        }
-
-        fn dimension(&self) -> usize {
-            2
-        }
-
-        fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-            Ok(Vectors { dimension: 2, values: [1.0, 0.0].repeat(texts.len()) })
-        }
-
-        fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-            let row = |text: &&str| if text.starts_with('z') { [1.0, 0.0] } else { [0.0, 1.0] };
-            Ok(Vectors { dimension: 2, values: texts.iter().flat_map(row).collect() })
-        }
-    }
-
-    #[test]
-    fn best_has_the_best_pieces_of_balanced_read_again() {
-        let texts = ["zebra aaa bbb", "so zebra bbb", "a crossing"];
-        let load = |name: ModelName<'_>| {
-            let small = Arc::new(TwoLetters) as Arc<dyn Embedder>;
-            Ok(match name {
-                ModelName::Reranker(Tier::Best) => {
-                    Arc::new(WithReranker { first: small, reranker: Arc::new(BeginsWithZ) })
-                }
-                _ => small,
-            })
-        };
-        let of = |method: Method| {
-            let prepared = method.prepare(documents(&texts)[..].into(), &load, &mut |_| {}).unwrap();
-            (prepared.scorer.scores(&[&asked("zebra bbb")]).unwrap().remove(0), prepared.model.unwrap())
-        };
-        let (balanced, _) = of(Method::Tier(Tier::Balanced));
-        let (best, model) = of(Method::Tier(Tier::Best));
-        assert_eq!(model, "two letters + two letters + begins with z");
-        assert!(balanced[1] > balanced[0], "{balanced:?}");
-        assert!(best[0] > best[1] && best[1] > best[2], "{best:?}");
-        assert_eq!(best[0], balanced[0]);
+        assert!((best[1] - fast[1]).abs() < 1e-6, "{fast:?} {best:?}");
     }
 
     #[test]

@@ -18,7 +18,6 @@ pub trait PairScorer: Send + Sync {
     /// A prepared document.
     type Document: Send + Sync;
 
-    /// What the scores mean.
     const SCALE: Scale;
 
     /// Number of pairs passed to [`PairScorer::score_pairs`] at a time.

@@ -1,4 +1,4 @@
-//! What the numbers of a method's scores mean.
+//! Scale of a method's scores.
 
 /// The scale of scores: it decides above which score a pair matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use quarry_embed::{Embedder, Vectors};
 use quarry_index::RankingWeights;
 use quarry_index::fusion::convex_combination;
 use quarry_index::lexical::{Groups, LexicalIndex, LexicalText};
-use quarry_index::rerank::{self, BestPassage};
+use quarry_index::rerank;
 use quarry_index::vectors::VectorMatrix;
 use quarry_text::query_terms;
 use quarry_transformer::nearest::{self, Neighbor};
@@ -159,8 +159,8 @@ impl Scorer for Hybrid {
     }
 }
 
-/// The lexical and dense parts, fused, and transformers that read the first documents, as `--quality balanced` and `--quality
-/// best` have them order functions.
+/// The lexical and dense parts, fused, and a transformer that reads the first documents, as `--quality best` orders
+/// functions.
 pub struct Tiered {
     hybrid: Hybrid,
     reranker: Arc<dyn Embedder>,
@@ -170,8 +170,7 @@ pub struct Tiered {
 }
 
 impl Tiered {
-    /// Has the first documents of `hybrid`, which is over the same documents, read by a re-ranker, and by its own if it has
-    /// one.
+    /// Re-ranks the first documents of `hybrid`, which is over the same documents.
     #[must_use]
     pub fn new(hybrid: Hybrid, reranker: Arc<dyn Embedder>, documents: &[Document]) -> Self {
         let texts = documents.iter().map(|document| document.full_text().into_owned()).collect();
@@ -188,39 +187,6 @@ impl Tiered {
             read.extend(missing.iter().copied().zip(vectors.into_iter().map(Arc::new)));
         }
         Ok(wanted.iter().filter_map(|at| Some((*at, Arc::clone(read.get(at)?)))).collect())
-    }
-
-    /// Has a second re-ranker read the best pieces of the first documents; `best` has those of what the first one read.
-    fn rerank_again(
-        &self,
-        all: &mut [Vec<f32>],
-        queries: &[&str],
-        second: &dyn Embedder,
-        best: &[HashMap<usize, BestPassage>],
-    ) -> Result<(), EvalError> {
-        let of_query = |(scores, best): (&Vec<f32>, &HashMap<usize, BestPassage>)| -> Vec<(usize, usize)> {
-            let first = first(scores, rerank::SECOND_DEPTH);
-            first.into_iter().filter_map(|at| Some((at, best.get(&at)?.number))).collect()
-        };
-        let wanted: Vec<Vec<(usize, usize)>> = all.par_iter().zip(best).map(of_query).collect();
-        let pieces: BTreeSet<(usize, usize)> = wanted.iter().flatten().copied().collect();
-        let texts = pieces
-            .into_iter()
-            .filter_map(|(at, number)| Some(((at, number), rerank::passage(&self.texts[at], number)?)));
-        let texts: Vec<((usize, usize), String)> = texts.collect();
-        let mut vectors: HashMap<(usize, usize), Vec<f32>> = HashMap::new();
-        for texts in texts.chunks(DOCUMENTS_PER_CALL) {
-            let of_texts: Vec<&str> = texts.iter().map(|(_, text)| text.as_str()).collect();
-            let embedded = second.embed_documents(&of_texts)?;
-            vectors.extend(texts.iter().zip(embedded.rows()).map(|((key, _), row)| (*key, row.to_vec())));
-        }
-        let of_queries = second.embed_queries(queries)?;
-        for ((scores, wanted), query) in all.iter_mut().zip(&wanted).zip(of_queries.rows()) {
-            let cosines =
-                wanted.iter().filter_map(|key| Some((key.0, rerank::product(vectors.get(key)?, query))));
-            multiply(scores, cosines, RankingWeights::default().rerank_again_function);
-        }
-        Ok(())
     }
 }
 
@@ -249,20 +215,14 @@ impl Scorer for Tiered {
         let texts: Vec<&str> = queries.iter().map(|query| query.text.as_str()).collect();
         let of_queries = self.reranker.embed_queries(&texts)?;
         let weight = RankingWeights::default().rerank_function;
-        let best: Vec<HashMap<usize, BestPassage>> = all
-            .par_iter_mut()
+        all.par_iter_mut()
             .zip(&wanted)
             .zip(of_queries.values.par_chunks_exact(of_queries.dimension))
-            .map(|((scores, wanted), query)| {
-                let best_of = |at: &usize| Some((*at, rerank::best_passage(vectors.get(at)?, query)?));
-                let best: HashMap<usize, BestPassage> = wanted.iter().filter_map(best_of).collect();
-                multiply(scores, best.iter().map(|(at, best)| (*at, best.cosine)), weight);
-                best
-            })
-            .collect();
-        if let Some(second) = self.reranker.reranker() {
-            self.rerank_again(&mut all, &texts, second, &best)?;
-        }
+            .for_each(|((scores, wanted), query)| {
+                let query = &Vectors { dimension: query.len(), values: query.to_vec() };
+                let cosine = |at: &usize| Some((*at, rerank::best_cosine(vectors.get(at)?, query)?));
+                multiply(scores, wanted.iter().filter_map(cosine), weight);
+            });
         Ok(all)
     }
 }

@@ -31,6 +31,9 @@ pub struct RankedQuery {
     pub properties: BTreeMap<Property, String>,
     /// The document with the highest score.
     pub first: FirstDocument,
+    /// The judged documents by id, if the plan says how often their labels err.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub judged: Vec<super::JudgedRank>,
 }
 
 /// The document that a method ranked first.
@@ -86,6 +89,9 @@ impl Store {
     pub fn open(directory: &Path) -> Result<Self, EvalError> {
         let cells = directory.join("cells");
         let refuse = |source: io::Error| EvalError::Results { path: cells.clone(), source };
+        for name in ["cells", "models"] {
+            quarry_files::output(directory, Path::new(name)).map_err(io::Error::other).map_err(refuse)?;
+        }
         fs::create_dir_all(&cells).map_err(refuse)?;
         let lock = File::create(cells.join(".lock")).map_err(refuse)?;
         if !quarry_files::try_lock(&lock).map_err(refuse)? {
@@ -107,6 +113,11 @@ impl Store {
     /// The directory of trained models.
     pub(super) fn models(&self) -> PathBuf {
         self.models.clone()
+    }
+
+    /// The directory with what training pairs share with evaluation data.
+    pub(super) fn compared(&self) -> PathBuf {
+        self.models.with_file_name("compared")
     }
 
     /// A cell that was measured before, if its file is intact.
@@ -150,7 +161,7 @@ impl QueriesOf<'_> {
     /// # Errors
     /// When the directory cannot be read.
     pub fn read(&self, directory: &Path) -> Result<Option<BTreeMap<String, RankedQuery>>, EvalError> {
-        /// What says whether a cell is the one, which takes less memory than all of it.
+        /// The identity of a cell, which takes less memory than the cell.
         #[derive(Deserialize)]
         struct Head {
             identity: Identity,

@@ -1,7 +1,7 @@
 //! Everything that a measurement depends on.
 
 use crate::EvalError;
-use crate::method::{ApiModel, ChatModel, LoadModel, Method, ModelName, rerankers};
+use crate::method::{ApiModel, ChatModel, LoadModel, Method, ModelName};
 use crate::protocol::ProtocolOptions;
 use quarry_files::{sha256, sha256_of};
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,9 @@ pub struct Identity {
     pub method: String,
     /// Files that the method reads, by their paths in the expression.
     pub method_files: BTreeMap<String, Input>,
+    /// Whether the ranks of judged documents are stored.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ranks: bool,
     /// Models of the method that are not among these files, by their names in the expression.
     pub models: BTreeMap<String, String>,
 }
@@ -37,7 +40,7 @@ pub struct Program<'a> {
     pub build: String,
     /// Loads the models of methods.
     pub load: &'a LoadModel<'a>,
-    /// What the vectors of a model behind an API depend on besides the expression, such as the server's address. No
+    /// Whatever else the vectors of a model behind an API depend on, such as the server's address. No
     /// request is sent to the server.
     pub api: &'a dyn Fn(&ApiModel) -> Result<String, EvalError>,
     /// The same for the answers of a chat model.
@@ -55,9 +58,9 @@ impl Program<'_> {
                 models.insert(leaf.to_string(), (self.chat)(chat)?);
             } else if leaf.uses_builtin_model() {
                 let mut id = self.load.load(ModelName::Builtin)?.id().to_owned();
-                if let Method::Tier(tier) = leaf {
-                    let reranker = self.load.load(ModelName::Reranker(*tier))?;
-                    id.extend(rerankers(&*reranker).map(|reranker| format!(" + {reranker}")));
+                if let Method::Best = leaf {
+                    id += " + ";
+                    id += self.load.load(ModelName::Reranker)?.id();
                 }
                 models.insert(leaf.to_string(), id);
             }

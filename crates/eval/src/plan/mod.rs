@@ -9,6 +9,7 @@
 
 mod cell;
 mod identity;
+mod noise;
 mod page;
 mod results;
 mod run;
@@ -17,6 +18,8 @@ mod training;
 
 pub use cell::{Cell, FirstDocument, QueriesOf, RankedQuery, Store, write_whole};
 pub use identity::{Identity, Input, Program, running_build};
+pub use noise::{JudgedRank, NoisyMean};
+pub(crate) use page::RELIABILITY;
 pub use results::{
     DatasetResults, MethodResults, Moved, PartResults, Results, Slice, Slices, TrainedCombination,
     TrainingResults,
@@ -46,9 +49,9 @@ pub struct Plan {
     /// Markdown before the first data set.
     #[serde(default)]
     pub introduction: String,
-    /// Additional file to write the page to, relative to the plan's directory.
+    /// Additional file to write the page to, below the directory for outputs. Its name ends in `.md`.
     pub page: Option<PathBuf>,
-    /// Additional file to write the results to as JSON, relative to the plan's directory.
+    /// Additional file to write the results to as JSON, below the directory for outputs. Its name ends in `.json`.
     pub json: Option<PathBuf>,
     /// Resampling of intervals and p-values.
     #[serde(default)]
@@ -88,6 +91,12 @@ pub struct DatasetPlan {
     pub methods: Vec<String>,
     /// The one of `methods` that the others are compared with.
     pub baseline: String,
+    /// The ones of `methods` over which the reliability of measures is computed, under protocols of CoSQA+; all if empty.
+    #[serde(default)]
+    pub reliable: Vec<String>,
+    /// File with how often the labels err, relative to the directory of the data: `quarry judge study --errors` writes it.
+    #[serde(default)]
+    pub label_errors: Option<PathBuf>,
     /// Reference points: results of others.
     #[serde(default)]
     pub references: Vec<Reference>,
@@ -124,7 +133,7 @@ pub struct Reference {
     /// Values by part of the data set (repository).
     #[serde(default)]
     pub parts: BTreeMap<String, f64>,
-    /// Who measured it, on what data, and how the setup differs from this one.
+    /// Source of the number: who measured it, on what data, and differences of the setup.
     pub source: String,
 }
 
@@ -149,6 +158,13 @@ impl Plan {
         })?;
         let refuse = |mistake: Mistake| EvalError::PlanEntry { path: path.to_owned(), mistake };
         let mut plan: Plan = toml_file::parse(&text).map_err(refuse)?;
+        // Programs must not take an output, whose text the plan chooses, for something to run.
+        for (key, output, ending) in [("page", &plan.page, "md"), ("json", &plan.json, "json")] {
+            if let Some(output) = output.as_ref().filter(|path| path.extension() != Some(ending.as_ref())) {
+                let problem = format!("expected a name that ends in .{ending}, found {:?}", output.display());
+                return Err(refuse(Mistake { line: line_of(&text, &[At::Key(key)]), problem }));
+            }
+        }
         let mut trained: Vec<TrainingPlan> = Vec::new();
         for (number, entry) in plan.training.iter().enumerate() {
             let mistaken = |(key, problem)| {
@@ -175,7 +191,7 @@ impl DatasetPlan {
     /// Rejects plans that cannot be run, with the key of the wrong entry, and sets the measures to measure to those that
     /// are shown.
     fn check(&mut self, trained: &[TrainingPlan]) -> Result<(), (&'static str, String)> {
-        let Self { name, methods, baseline, .. } = self;
+        let Self { name, methods, baseline, reliable, .. } = self;
         for method in &*methods {
             let method = method.parse::<Method>().map_err(|error| ("methods", error.to_string()))?;
             for (found, _) in method.paths().into_iter().filter_map(training::trained_name) {
@@ -187,6 +203,13 @@ impl DatasetPlan {
                     ));
                 }
             }
+        }
+        if let Some(unknown) = reliable.iter().find(|method| !methods.contains(method)) {
+            let problem = format!(
+                "expected methods of {name:?}, {}, found {unknown:?}; add it to them, or remove it",
+                methods.join(", ")
+            );
+            return Err(("reliable", problem));
         }
         if !methods.contains(baseline) {
             let problem = format!(

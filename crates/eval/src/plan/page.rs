@@ -4,6 +4,10 @@ use super::{DatasetResults, PartResults, Results};
 use quarry_metrics::table::{Layout, Sections, Table};
 use std::fmt::Write;
 
+/// Caption of the table of reliability.
+pub(crate) const RELIABILITY: &str = "Over the queries with 2, 3, 4 and 5 positives, Cronbach's alpha with the methods as items, \
+                                      and the variance of a method, averaged:";
+
 impl Results {
     /// The page in Markdown. It contains nothing that changes from run to run.
     #[must_use]
@@ -12,6 +16,11 @@ impl Results {
         paragraph(&mut page, &self.introduction);
         if let Some(training) = self.training_table() {
             under(&mut page, "Trained models:", &training);
+            paragraph(&mut page, "Evaluation data among their pairs:");
+            page.push('\n');
+            for told in self.evaluation_data() {
+                let _ = writeln!(page, "- {told}");
+            }
         }
         for dataset in &self.datasets {
             let _ = write!(page, "\n## {}\n", dataset.name);
@@ -24,6 +33,9 @@ impl Results {
             }
             if let Some(figures) = dataset.figures_table() {
                 under(&mut page, "Derived figures:", &figures);
+            }
+            if let Some(reliability) = dataset.reliability_table() {
+                under(&mut page, RELIABILITY, &reliability);
             }
             if !dataset.references.is_empty() {
                 under(&mut page, "Reference points:", &dataset.references_table());
@@ -58,6 +70,9 @@ impl Results {
         let first = part.measures.first().map_or("", String::as_str);
         if let Some(differences) = part.differences_table(&dataset.baseline) {
             under(page, &format!("Differences in {first}, query by query:"), &differences);
+        }
+        if let Some(errors) = part.label_errors_table() {
+            under(page, DatasetResults::LABEL_ERRORS, &errors);
         }
         if !part.strata.is_empty() {
             under(

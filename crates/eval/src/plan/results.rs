@@ -1,18 +1,23 @@
 //! Computing the results on a page from the cells of a data set.
 
+use super::noise::add_label_errors;
 use super::{Cell, DatasetPlan, Input, Plan, Reference};
 use crate::EvalError;
 use crate::evaluation::most_moved;
-use crate::protocol::{OF_TRAINING, Outcome, Part, Values, discrepancy, over_seeds, protocol};
+use crate::protocol::{
+    OF_TRAINING, Outcome, Part, Values, discrepancy, over_seeds, protocol, reliability as reliability_of,
+};
 use crate::slices::Property;
 use quarry_metrics::calibration::{Bin, Binning, reliability};
 use quarry_metrics::significance::{
-    Bootstrap, Interval, PairedDifference, holm, mean, mean_and_deviation, mean_interval, paired_difference,
+    Bootstrap, Interval, LabelErrors, PairedDifference, holm, mean, mean_and_deviation, mean_interval,
+    paired_difference,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::Path;
 
-/// What the name of a trained model begins with, as the model to begin with or in a method.
+/// Prefix of the name of a trained model, as the model to begin with or in a method.
 pub(super) const PREFIX: &str = "trained:";
 
 /// The results of a plan.
@@ -43,6 +48,9 @@ pub struct TrainingResults {
     pub recipe: String,
     /// Number of training examples.
     pub examples: usize,
+    /// Texts that the pairs share with evaluation data, and the files that they were compared with.
+    #[serde(default)]
+    pub evaluation_data: String,
     /// The measure on held-out pairs.
     pub measure: String,
     /// Each combination of the grid; one without a grid.
@@ -81,6 +89,9 @@ pub struct DatasetResults {
     pub parts: Vec<PartResults>,
     /// Numbers derived from several parts, for each method.
     pub figures: Vec<(String, BTreeMap<String, f64>)>,
+    /// Reliability of measures over all methods, under protocols of CoSQA+ with queries of 2, 3, 4 and 5 positives.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub reliability: BTreeMap<String, f64>,
     /// Numbers and descriptions of the discrepancies between papers and code that affect the results.
     pub discrepancies: Vec<(String, String)>,
     /// Reference points of the plan.
@@ -98,7 +109,7 @@ pub struct PartResults {
     pub documents: usize,
     /// Names of the measures, in the order of the page.
     pub measures: Vec<String>,
-    /// What a stratum is, such as `repository`; empty without strata.
+    /// Name of the strata, such as `repository`; empty without strata.
     pub stratum_name: String,
     /// Names of the strata whose means are averaged; empty if all queries have equal weight.
     pub strata: Vec<String>,
@@ -134,6 +145,9 @@ pub struct MethodResults {
     pub over_baseline: BTreeMap<String, PairedDifference>,
     /// The first measure of each query, in the order of their ids; the mean over seeds.
     pub values: Vec<f64>,
+    /// Means with the errors of labels by measure, if the plan says how often they err.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub with_label_errors: BTreeMap<String, super::NoisyMean>,
     /// Calibration, if scores are probabilities; otherwise empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reliability: Vec<Bin>,
@@ -191,12 +205,11 @@ pub(super) fn assemble(
     plan: &Plan,
     cells: &[Vec<Vec<Cell>>],
     training: &[TrainingResults],
+    data: &Path,
 ) -> Result<Results, EvalError> {
-    let datasets = plan
-        .datasets
-        .iter()
-        .zip(cells)
-        .map(|(dataset, cells)| dataset_results(dataset, cells, &plan.bootstrap));
+    let datasets = plan.datasets.iter().zip(cells).map(|(dataset, cells)| {
+        dataset_results(dataset, cells, &plan.bootstrap, dataset.label_errors(data)?.as_ref())
+    });
     Ok(Results {
         title: plan.title.clone(),
         introduction: plan.introduction.clone(),
@@ -210,14 +223,17 @@ fn dataset_results(
     dataset: &DatasetPlan,
     cells: &[Vec<Cell>],
     bootstrap: &Bootstrap,
+    errors: Option<&LabelErrors>,
 ) -> Result<DatasetResults, EvalError> {
     let first_cell = cells.first().and_then(|cells| cells.first());
     let first: Option<&Outcome> = first_cell.map(|cell| &cell.outcome);
     let parts = match protocol(&dataset.protocol).and_then(|protocol| protocol.strata) {
-        Some(stratum) => vec![part_results(dataset, cells, "all", Some(stratum), bootstrap)?],
+        Some(stratum) => vec![part_results(dataset, cells, "all", Some(stratum), (bootstrap, errors))?],
         None => {
             let names = first.iter().flat_map(|outcome| &outcome.parts).map(|part| part.name.as_str());
-            names.map(|name| part_results(dataset, cells, name, None, bootstrap)).collect::<Result<_, _>>()?
+            names
+                .map(|name| part_results(dataset, cells, name, None, (bootstrap, errors)))
+                .collect::<Result<_, _>>()?
         }
     };
     let of_protocol = protocol(&dataset.protocol).map_or(&[][..], |protocol| protocol.discrepancies);
@@ -225,7 +241,12 @@ fn dataset_results(
     let of_training = OF_TRAINING.into_iter().filter(|number| trains && of_protocol.contains(number));
     let of_outcome = first.iter().flat_map(|outcome| &outcome.discrepancies);
     let numbers = of_outcome.cloned().chain(of_training.map(str::to_owned));
+    let firsts = cells.iter().filter_map(|seeds| seeds.first());
+    let is_reliable =
+        |cell: &&Cell| dataset.reliable.is_empty() || dataset.reliable.contains(&cell.identity.method);
+    let means: Vec<_> = firsts.filter(is_reliable).map(|cell| cell.outcome.means()).collect();
     Ok(DatasetResults {
+        reliability: if means.len() > 1 { reliability_of(&means) } else { BTreeMap::new() },
         name: dataset.name.clone(),
         description: dataset.description.clone(),
         protocol: dataset.protocol.clone(),
@@ -255,7 +276,7 @@ fn part_results<'a>(
     cells: &'a [Vec<Cell>],
     name: &str,
     stratum_name: Option<&str>,
-    bootstrap: &Bootstrap,
+    (bootstrap, errors): (&Bootstrap, Option<&LabelErrors>),
 ) -> Result<PartResults, EvalError> {
     let chosen = |part: &&Part| stratum_name.is_some() || part.name == name;
     let parts_of = |cell: &'a Cell| -> Vec<&'a Part> { cell.outcome.parts.iter().filter(chosen).collect() };
@@ -278,6 +299,14 @@ fn part_results<'a>(
     let complete = of_queries.len() == cells.len()
         && of_queries.iter().zip(&methods).all(|(queries, method)| queries.len() == method.values.len());
     let of_queries = if complete { of_queries } else { Vec::new() };
+    if let Some(errors) = errors {
+        let means = methods.iter_mut().map(|method| (&method.metrics, &mut method.with_label_errors));
+        let judged = of_queries.iter().map(|queries| {
+            queries.iter().map(|(id, query)| (id.as_str(), query.judged.as_slice())).collect()
+        });
+        let judged: Vec<_> = judged.collect();
+        add_label_errors(&mut means.collect::<Vec<_>>(), &judged, baseline, errors, bootstrap)?;
+    }
     let slices = of_queries.first().map_or(Vec::new(), |queries| {
         let by = Property::ALL.into_iter().map(|property| slices(property, queries, &methods));
         by.filter(|slices| slices.values.len() > 1).collect()
@@ -323,6 +352,7 @@ fn method_results(
         by_stratum: BTreeMap::new(),
         over_baseline: BTreeMap::new(),
         values: Vec::new(),
+        with_label_errors: BTreeMap::new(),
         reliability: seeds.first().and_then(|parts| parts.first()).map_or(Vec::new(), |part| bins(part)),
     };
     for (index, measure) in measures.iter().enumerate() {
@@ -397,7 +427,7 @@ fn correct(methods: &mut [MethodResults], measures: &[String]) {
     }
 }
 
-/// How well scores are calibrated; empty if they are not probabilities, or the truth is unknown.
+/// Calibration of the scores; empty if they are not probabilities, or the truth is unknown.
 fn bins(part: &Part) -> Vec<Bin> {
     let Values::Verdicts(verdicts) = &part.values else { return Vec::new() };
     let known: Option<Vec<(f64, bool)>> =

@@ -1,8 +1,8 @@
 //! Runs a plan, cell by cell.
 
 use super::{
-    Cell, DatasetPlan, FirstDocument, Identity, Input, Paths, Plan, Program, RankedQuery, Results, Store,
-    TrainedModels,
+    Cell, DatasetPlan, FirstDocument, Identity, Input, JudgedRank, Paths, Plan, Program, RankedQuery,
+    Results, Store, TrainedModels,
 };
 use crate::EvalError;
 use crate::method::{LoadModel, Method};
@@ -12,8 +12,9 @@ use crate::slices::{self, Languages, Property};
 use quarry_corpus::formats::Query;
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::repo_search as table;
+use quarry_metrics::ranking::{TiePolicy, rank_judged};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Directories with the files of a plan.
@@ -23,6 +24,8 @@ pub struct Locations {
     pub data: PathBuf,
     /// Directory of the plan, that recipes are relative to.
     pub plan: PathBuf,
+    /// Files that the plan measures on ([`Plan::measured_files`]).
+    pub measured: Vec<PathBuf>,
     /// Directories of the checkouts for protocols that search repositories, as for [`repo_search::directory_of`].
     pub repositories: Vec<PathBuf>,
 }
@@ -37,6 +40,15 @@ pub enum Event {
 }
 
 impl Plan {
+    /// The files that the plan measures on, in a directory of data.
+    #[must_use]
+    pub fn measured_files(&self, data: &Path) -> Vec<PathBuf> {
+        let files = self.datasets.iter().flat_map(|dataset| dataset.files.values());
+        let files: BTreeSet<PathBuf> =
+            files.flat_map(|Paths(paths)| paths).map(|path| data.join(path)).collect();
+        files.into_iter().collect()
+    }
+
     /// Measures the cells that are not stored, and computes the results; `on_method` is called for each method on
     /// each data set, for each seed of its models.
     ///
@@ -67,6 +79,7 @@ impl Plan {
                         files: files.clone(),
                         method: name.clone(),
                         method_files: method_files(&method, &located)?,
+                        ranks: dataset.label_errors.is_some(),
                         models: program.models(&method)?,
                     };
                     of_method.push(match store.find(&identity) {
@@ -76,7 +89,12 @@ impl Plan {
                         }
                         None => {
                             on_method(Event::Started, dataset, name);
-                            let method = method.clone().with_paths(&located);
+                            let mut method = method.clone().with_paths(&located);
+                            if dataset.options.as_published
+                                && let Some(protocol) = protocol::protocol(&dataset.protocol)
+                            {
+                                method = protocol.as_published(method);
+                            }
                             let cell = dataset.measure(identity, &method, locations, program.load)?;
                             store.keep(&cell)?;
                             cell
@@ -87,7 +105,7 @@ impl Plan {
             }
             cells.push(of_dataset);
         }
-        super::results::assemble(self, &cells, &trained.results)
+        super::results::assemble(self, &cells, &trained.results, &locations.data)
     }
 }
 
@@ -177,7 +195,10 @@ impl DatasetPlan {
                 let languages = languages
                     .entry(part.to_owned())
                     .or_insert_with(|| slices::languages(&benchmark.documents));
-                let ranked = RankedQuery::new(benchmark, query, scores, languages);
+                let mut ranked = RankedQuery::new(benchmark, query, scores, languages);
+                if self.label_errors.is_some() {
+                    ranked.judged = judged_ranks(benchmark, query, scores)?;
+                }
                 queries.borrow_mut().entry(part.to_owned()).or_default().insert(query.id.clone(), ranked);
                 Ok(())
             }),
@@ -185,6 +206,24 @@ impl DatasetPlan {
         let outcome = protocol::run(&request)?;
         Ok(Cell { identity, outcome, queries: queries.into_inner() })
     }
+}
+
+/// The ranks of the judged documents of a query, by id.
+fn judged_ranks(benchmark: &Benchmark, query: &Query, scores: &[f32]) -> Result<Vec<JudgedRank>, EvalError> {
+    let Some(judged) = benchmark.qrels.get(&query.id) else { return Ok(Vec::new()) };
+    let ids: Vec<&str> = benchmark.documents.iter().map(|document| document.id.as_str()).collect();
+    let found = ids.iter().enumerate().filter_map(|(position, id)| {
+        let (document, grade) = judged.get_key_value(*id)?;
+        Some((position, JudgedRank { document: document.clone(), grade: *grade, rank: 0 }))
+    });
+    let (positions, mut found): (Vec<usize>, Vec<JudgedRank>) = found.unzip();
+    // Hits do not say whose they are, so that the number of each takes the place of its grade.
+    let numbered: Vec<(usize, i32)> = positions.into_iter().zip(0..).collect();
+    for hit in rank_judged(&ids, scores, &numbered, TiePolicy::default())?.hits {
+        found[hit.grade as usize].rank = hit.rank;
+    }
+    found.sort_by(|a, b| a.document.cmp(&b.document));
+    Ok(found)
 }
 
 impl RankedQuery {
@@ -203,6 +242,6 @@ impl RankedQuery {
             },
         );
         let properties = Property::ALL.map(|property| (property, property.of(query, judged, languages)));
-        Self { text: query.text.clone(), properties: properties.into(), first }
+        Self { text: query.text.clone(), properties: properties.into(), first, judged: Vec::new() }
     }
 }

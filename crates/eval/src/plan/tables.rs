@@ -1,15 +1,18 @@
 //! Results as tables, shared by all output formats.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use quarry_text::counted;
 
-use super::{DatasetResults, PartResults, Reference, Results, Slices, TrainedCombination, TrainingResults};
-use quarry_metrics::significance::PairedDifference;
+use super::{
+    DatasetResults, MethodResults, PartResults, Reference, Results, Slices, TrainedCombination,
+    TrainingResults,
+};
+use quarry_metrics::significance::{Bootstrap, Interval, PairedDifference};
 use quarry_metrics::table::Table;
 
 impl Results {
-    /// How to read the numbers of a data set's tables.
+    /// Explanation of the numbers of a data set's tables.
     #[must_use]
     pub fn note(&self, dataset: &DatasetResults) -> String {
         let bootstrap = &self.bootstrap;
@@ -29,8 +32,53 @@ impl Results {
     }
 }
 
+impl Results {
+    /// A sentence on the method with the highest mean on each data set, by the first measure of its first part.
+    #[must_use]
+    pub fn conclusion(&self) -> Option<String> {
+        let clauses: Vec<String> =
+            self.datasets.iter().filter_map(|dataset| dataset.conclusion(&self.bootstrap)).collect();
+        (!clauses.is_empty()).then(|| format!("{}.", clauses.join("; ")))
+    }
+}
+
+impl DatasetResults {
+    fn conclusion(&self, bootstrap: &Bootstrap) -> Option<String> {
+        let part = self.parts.first()?;
+        let measure = part.measures.first()?;
+        let mean =
+            |method: &MethodResults| method.metrics.get(measure).copied().filter(|mean| mean.is_finite());
+        let best = part.methods.iter().filter(|method| mean(method).is_some());
+        let best = best.max_by(|a, b| mean(a).unwrap_or(0.0).total_cmp(&mean(b).unwrap_or(0.0)))?;
+        let place =
+            if self.parts.len() > 1 { format!("{}, {}", self.name, part.name) } else { self.name.clone() };
+        let baseline = part.methods.iter().find(|method| method.method == self.baseline)?;
+        let compared = match best.over_baseline.get(measure) {
+            _ if best.method == self.baseline && part.methods.len() == 1 => String::new(),
+            _ if best.method == self.baseline => ", the baseline".to_owned(),
+            None => format!(" (baseline {}: {:.3})", self.baseline, mean(baseline)?),
+            Some(found) => {
+                let is_significant = found.p < 1.0 - bootstrap.confidence;
+                let contradiction = match found.contradicts(found.p, bootstrap) {
+                    true if is_significant => ", although the interval of the difference includes 0",
+                    true => ", although the interval of the difference, which is not corrected, excludes 0",
+                    false => "",
+                };
+                format!(
+                    ", {:.3} above {} (p = {}, {}{contradiction})",
+                    found.difference,
+                    self.baseline,
+                    p_value(found.p),
+                    if is_significant { "significant" } else { "not significant" },
+                )
+            }
+        };
+        Some(format!("{place}: {} has the highest {measure}, {:.3}{compared}", best.method, mean(best)?))
+    }
+}
+
 impl TrainingResults {
-    /// How the training went, for each combination of the grid.
+    /// Results of training, for each combination of the grid.
     fn rows(&self) -> impl Iterator<Item = [String; 7]> + '_ {
         self.combinations.iter().enumerate().map(|(index, combination)| {
             let TrainedCombination { settings, mean, deviation, epochs } = combination;
@@ -55,6 +103,17 @@ impl TrainingResults {
 }
 
 impl Results {
+    /// Lists what training pairs share with evaluation data, with the names of the models.
+    #[must_use]
+    pub fn evaluation_data(&self) -> Vec<String> {
+        let mut models: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for training in &self.training {
+            models.entry(&training.evaluation_data).or_default().push(&training.name);
+        }
+        let told = models.into_iter().filter(|(told, _)| !told.is_empty());
+        told.map(|(told, names)| format!("{}: {told}", names.join(", "))).collect()
+    }
+
     /// The models that were trained; `None` without any.
     #[must_use]
     pub fn training_table(&self) -> Option<Table> {
@@ -82,6 +141,20 @@ impl DatasetResults {
             table.push(std::iter::once(name.clone()).chain(values));
         }
         Some(table)
+    }
+
+    /// Explanation of [`PartResults::label_errors_table`].
+    pub(crate) const LABEL_ERRORS: &str = "With the errors of labels, as their judge was calibrated: means with the expected \
+                                           errors removed, and whether the order against the baseline survives them:";
+
+    /// Reliability of the measures; `None` without any.
+    #[must_use]
+    pub fn reliability_table(&self) -> Option<Table> {
+        let mut table = Table::new(["reliability", "value"]);
+        for (name, value) in &self.reliability {
+            table.push([name.clone(), format!("{value:.4}")]);
+        }
+        (!self.reliability.is_empty()).then_some(table)
     }
 
     /// Means of each method on every part side by side, for each measure that all parts have; empty for a single
@@ -126,6 +199,45 @@ impl DatasetResults {
 }
 
 impl PartResults {
+    /// Intervals of labels as they are, and of labels that err; `None` without the errors of labels.
+    #[must_use]
+    pub fn label_errors_table(&self) -> Option<Table> {
+        let header = [
+            "method",
+            "measure",
+            "as labeled",
+            "interval",
+            "errors removed",
+            "interval with errors",
+            "order",
+            "kept in",
+        ];
+        let mut table = Table::new(header).align_left([1, 6]);
+        let bounds = |interval: &Interval| format!("{:.3} to {:.3}", interval.low, interval.high);
+        for method in &self.methods {
+            for (measure, found) in &method.with_label_errors {
+                let (order, kept) = match &found.against_baseline {
+                    None => ("baseline".to_owned(), String::new()),
+                    Some(difference) => (
+                        if difference.survives { "survives" } else { "does not survive" }.to_owned(),
+                        format!("{:.0} %", 100.0 * difference.kept),
+                    ),
+                };
+                table.push([
+                    method.method.clone(),
+                    measure.clone(),
+                    number(method.metrics.get(measure).copied()),
+                    method.intervals.get(measure).map(bounds).unwrap_or_default(),
+                    number(Some(found.mean)),
+                    bounds(&found.interval),
+                    order,
+                    kept,
+                ]);
+            }
+        }
+        self.methods.iter().any(|method| !method.with_label_errors.is_empty()).then_some(table)
+    }
+
     /// Numbers of queries and documents as text.
     #[must_use]
     pub fn counts(&self) -> String {

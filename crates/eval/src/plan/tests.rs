@@ -5,6 +5,7 @@ use crate::method::ModelName;
 use crate::report::{self, Question};
 use quarry_embed::{EmbedError, Embedder, Vectors};
 use quarry_metrics::table::Layout;
+use quarry_text::counted;
 use std::fs;
 use std::sync::Arc;
 
@@ -81,6 +82,7 @@ fn run_in(
     let locations = Locations {
         data: directory.to_owned(),
         plan: directory.to_owned(),
+        measured: Vec::new(),
         repositories: if with_repositories { vec![directory.join("repos")] } else { Vec::new() },
     };
     let store = Store::open(&directory.join("results")).unwrap();
@@ -257,6 +259,7 @@ fn each_build_model_and_server_is_measured_for_itself() {
         let locations = Locations {
             data: directory.path().to_owned(),
             plan: directory.path().to_owned(),
+            measured: Vec::new(),
             repositories: Vec::new(),
         };
         let store = Store::open(&directory.path().join("results")).unwrap();
@@ -364,6 +367,13 @@ impl Trainer for Letters {
         }
     }
 
+    fn compare(&self, run: &TrainingRun) -> Result<String, TrainerError> {
+        match run.measured.iter().find(|path| run.pairs.contains(path) && !run.tolerate.contains(path)) {
+            Some(path) => Err(format!("shares {}", path.display()).into()),
+            None => Ok(format!("compared with {}", counted(run.measured.len(), "file"))),
+        }
+    }
+
     fn train(&self, run: &TrainingRun, directory: &Path) -> Result<(), TrainerError> {
         fs::create_dir_all(directory)?;
         fs::write(directory.join("weights"), run.settings.join(" "))?;
@@ -386,7 +396,7 @@ const TRAINING: &str = r#"
     [[training]]
     name = "first"
     model = "base"
-    pairs = "pairs.json"
+    pairs = "own.json"
     grid = { rate = [1, 10] }
     seeds = [1, 22]
 
@@ -395,14 +405,14 @@ const TRAINING: &str = r#"
     each = { kind = ["small", "large"] }
     model = "trained:first"
     set = { kind = "{kind}" }
-    pairs = "pairs.json"
+    pairs = "own.json"
 
     [[datasets]]"#;
 
 #[test]
 fn models_are_trained_once_for_each_combination_and_seed() {
     let directory = data();
-    write(directory.path(), &[("base/config.json", "{}")]);
+    write(directory.path(), &[("base/config.json", "{}"), ("own.json", "[1]")]);
     let methods = r#"["bow", "trained:first", "trained:large-second:mean"]"#;
     let text = PLAN.replacen("[[datasets]]", TRAINING, 1).replacen(r#"["bow", "bm25"]"#, methods, 1);
     let mut plan = read(&text).unwrap();
@@ -410,6 +420,7 @@ fn models_are_trained_once_for_each_combination_and_seed() {
     let locations = Locations {
         data: directory.path().to_owned(),
         plan: directory.path().to_owned(),
+        measured: plan.measured_files(directory.path()),
         repositories: Vec::new(),
     };
     let store = Store::open(&directory.path().join("results")).unwrap();
@@ -461,8 +472,21 @@ fn models_are_trained_once_for_each_combination_and_seed() {
         "{differences}"
     );
     assert!(lines[3].starts_with("| trained:first | ") && lines[3].contains(" | 0.000 | "), "{differences}");
+    assert_eq!(first.evaluation_data, "compared with 2 files");
+    // Pairs that are measured on are refused before anything is trained, even if the model is there, unless the entry names
+    // them.
+    let pairs = plan.training[0].pairs.clone();
+    plan.training[1].pairs = Paths(vec![plan.datasets[0].files.values().next().unwrap().0[0].clone()]);
+    let refused = |plan: &Plan| {
+        plan.train(&locations, &store, &Letters, |_, _, _| panic!("nothing is trained")).unwrap_err()
+    };
+    assert!(matches!(refused(&plan), EvalError::Training { name, .. } if name == "small-second"));
+    plan.training[1].tolerate = plan.training[1].pairs.clone();
+    let models = plan.train(&locations, &store, &Letters, |_, _, _| {}).unwrap();
+    assert_eq!(models.results[1].evaluation_data, "compared with 2 files");
+    plan.training[1].pairs = pairs;
     // All mistakes are found before the first run, and other pairs make other models.
-    write(directory.path(), &[("pairs.json", "[]")]);
+    write(directory.path(), &[("own.json", "[]")]);
     let again = plan.planned_runs(&locations, &store, &Letters).unwrap();
     assert!(again.iter().all(|run| !run.trained));
     plan.training[2].set.insert("kind".into(), "bad".into());
@@ -496,4 +520,112 @@ fn wrong_models_to_train_are_refused() {
     );
     let error = read(&text).unwrap_err();
     assert!(error.contains("no model \"frist\" is trained here; did you mean `first`?"), "{error}");
+}
+
+#[test]
+fn labels_that_err_widen_intervals_and_may_not_keep_an_order() {
+    let plan = r#"
+        title = "Labels"
+        bootstrap = { resamples = 200 }
+
+        [[datasets]]
+        name = "Judged"
+        protocol = "cosqa-plus-v1"
+        files = { pairs = "plus.json" }
+        label_errors = "errors.json"
+        measures = ["mrr", "map", "judged@10"]
+        methods = ["bow", "bm25"]
+        reliable = ["bow", "bm25"]
+        baseline = "bow"
+    "#;
+    let directory = data();
+    let pairs: Vec<serde_json::Value> = (0..40)
+        .flat_map(|query| (0..4).map(move |code| (query, code)))
+        .map(|(query, code)| {
+            let names = ["read_csv", "sort_list", "open_file", "join_words"];
+            let text = names[query % 4].replace('_', " ");
+            serde_json::json!({
+                "pair-idx": query * 4 + code, "query-idx": query, "query": format!("{text} {query}"), "code-idx": code,
+                "code": format!("def {}(x):\n    return x", names[code]), "label": u8::from(code == query % 4 || code + 1 == query % 4)
+            })
+        })
+        .collect();
+    let errors = |hits: f64, misses: f64| {
+        serde_json::json!({
+            "judge": "a judge", "truth": "people",
+            "strata": {"tested": {"true_positives": hits, "false_negatives": misses, "false_positives": misses, "true_negatives": hits}},
+            "pairs": {"0": {"0": "tested"}}
+        })
+        .to_string()
+    };
+    let noisy = |hits, misses| {
+        write(
+            directory.path(),
+            &[("plus.json", &serde_json::to_string(&pairs).unwrap()), ("errors.json", &errors(hits, misses))],
+        );
+        run_in(directory.path(), &read(plan).unwrap(), false).0.unwrap()
+    };
+    let right = noisy(1e6, 1.0);
+    let part = &right.datasets[0].parts[0];
+    let of = |results: &Results, method: usize, measure: &str| {
+        results.datasets[0].parts[0].methods[method].with_label_errors[measure]
+    };
+    assert!(!part.methods[0].with_label_errors.contains_key("judged@10"));
+    for method in 0..2 {
+        let found = of(&right, method, "mrr");
+        assert!((found.mean - part.methods[method].metrics["mrr"]).abs() < 0.02, "{found:?}");
+    }
+    let often = noisy(13.0, 7.0);
+    let width = |results: &Results| of(results, 1, "mrr").interval.high - of(results, 1, "mrr").interval.low;
+    assert!(width(&often) > width(&right));
+    let page = right.page();
+    assert!(page.contains("With the errors of labels") && page.contains("survives"), "{page}");
+    assert!(report::page(&right).contains("interval with errors"));
+    let missing = read(&plan.replace("errors.json", "none.json")).unwrap();
+    let error = run_in(directory.path(), &missing, false).0.unwrap_err().to_string();
+    assert!(error.contains("none.json"), "{error}");
+}
+
+#[test]
+fn reliability_is_of_the_methods_that_a_plan_names() {
+    let plan = r#"
+        title = "Reliability"
+
+        [[datasets]]
+        name = "Judged"
+        protocol = "cosqa-plus-v1"
+        files = { pairs = "plus.json" }
+        measures = ["mmrr", "mrr"]
+        methods = ["bow", "bm25", "overlap"]
+        reliable = ["bow", "bm25"]
+        baseline = "bow"
+    "#;
+    let directory = data();
+    let words = ["read", "csv", "sort", "list", "open", "file", "join", "word"];
+    let pairs: Vec<serde_json::Value> = (0..24)
+        .flat_map(|query| (0..8).map(move |code| (query, code)))
+        .map(|(query, code)| {
+            serde_json::json!({
+                "pair-idx": query * 8 + code, "query-idx": query, "query": format!("{} {} {query}", words[query % 8], words[(query + 3) % 8]),
+                "code-idx": code, "code": format!("def {}_{}(x):\n    return x", words[code], words[(code * 3 + 1) % 8]),
+                "label": u8::from((code + 8 - query % 8) % 8 < 2 + query % 4)
+            })
+        })
+        .collect();
+    write(directory.path(), &[("plus.json", &serde_json::to_string(&pairs).unwrap())]);
+    let results = run_in(directory.path(), &read(plan).unwrap(), false).0.unwrap();
+    let reliability = &results.datasets[0].reliability;
+    assert!(
+        reliability["mrr: average variance"] > 0.0 && reliability.contains_key("mmrr: cronbach alpha"),
+        "{reliability:?}"
+    );
+    assert!(results.page().contains("| mmrr: cronbach alpha |"));
+    let all = read(&plan.replace("reliable = [\"bow\", \"bm25\"]", "")).unwrap();
+    let of_all = run_in(directory.path(), &all, false).0.unwrap();
+    assert_ne!(&of_all.datasets[0].reliability, reliability);
+    let error = read(&plan.replace("reliable = [\"bow\"", "reliable = [\"static\"")).unwrap_err();
+    assert!(
+        error.contains("expected methods of \"Judged\", bow, bm25, overlap, found \"static\""),
+        "{error}"
+    );
 }

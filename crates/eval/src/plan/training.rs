@@ -1,16 +1,19 @@
 //! Models that a plan trains before it measures them.
 //!
-//! This crate does not train: a [`Trainer`] does, which gets the files of a run and nothing of what is measured. A trained
-//! model is in a directory named by the hash of everything that it depends on, so that no run is done twice.
+//! This crate does not train: a [`Trainer`] does, which gets the files of a run, and those that are measured on to refuse pairs
+//! that share texts with them. A trained model is in a directory named by the hash of everything that it depends on, so that no
+//! run is done twice.
 
 use super::results::PREFIX;
 use super::{Event, Input, Locations, Paths, Plan, Store, TrainedCombination, TrainingResults};
 use crate::EvalError;
+use quarry_corpus::evaluation_guard::VERSION;
 use quarry_files::sha256;
 use quarry_metrics::significance::mean_and_deviation;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
+use std::fs;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
@@ -55,7 +58,11 @@ pub struct TrainingPlan {
     /// Files of evaluation data that the pairs must not contain.
     #[serde(default)]
     pub exclude: Paths,
-    /// Whether to train on evaluation data all the same.
+    /// Data sets with which the pairs may share queries and codes, which are counted: those that the plan measures on are
+    /// evaluation data too.
+    #[serde(default)]
+    pub tolerate: Paths,
+    /// Allows training on evaluation data.
     #[serde(default)]
     pub allow_evaluation_data: bool,
 }
@@ -79,11 +86,15 @@ pub struct TrainingRun {
     pub teacher: Option<PathBuf>,
     /// Files of evaluation data that the pairs must not contain.
     pub exclude: Vec<PathBuf>,
-    /// Whether to train on evaluation data all the same.
+    /// Files that the plan measures on, which the pairs must not contain either.
+    pub measured: Vec<PathBuf>,
+    /// Those of these files with which the pairs may share queries and codes.
+    pub tolerate: Vec<PathBuf>,
+    /// Allows training on evaluation data.
     pub allow_evaluation_data: bool,
 }
 
-/// What a finished run came to.
+/// Result of a finished run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainedRun {
     /// The measure on held-out pairs, such as `MRR`.
@@ -96,7 +107,7 @@ pub struct TrainedRun {
     pub examples: usize,
 }
 
-/// How long a run takes, from one measured step.
+/// Estimated time of a run, from one measured step.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct TrainingEstimate {
     /// Number of examples to learn from.
@@ -129,13 +140,19 @@ pub trait Trainer {
     /// When the recipe cannot be read or a setting is wrong.
     fn settings(&self, run: &TrainingRun) -> Result<String, TrainerError>;
 
+    /// Compares the pairs of a run with evaluation data and with the files that are measured on; returns what they share, as a sentence.
+    ///
+    /// # Errors
+    /// When a file cannot be used, or they share what they must not.
+    fn compare(&self, run: &TrainingRun) -> Result<String, TrainerError>;
+
     /// Trains into a directory, where an interrupted run resumes.
     ///
     /// # Errors
     /// When a file cannot be used, or the settings do not allow training.
     fn train(&self, run: &TrainingRun, directory: &Path) -> Result<(), TrainerError>;
 
-    /// What the run in a directory came to; `None` if it has not ended.
+    /// Result of the run in a directory; `None` if it has not ended.
     ///
     /// # Errors
     /// When the directory cannot be read.
@@ -168,7 +185,7 @@ pub struct PlannedRun {
     pub settings: Vec<String>,
     /// Whether it was trained before.
     pub trained: bool,
-    /// How long it takes.
+    /// Estimated time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<TrainingEstimate>,
 }
@@ -253,6 +270,7 @@ impl TrainingPlan {
             corpus: paths(&self.corpus),
             teacher: self.teacher.as_ref().map(path),
             exclude: paths(&self.exclude),
+            tolerate: paths(&self.tolerate),
             ..self.clone()
         }
     }
@@ -347,6 +365,7 @@ impl Plan {
         mut on_run: impl FnMut(Event, &str, &[String]),
     ) -> Result<TrainedModels, EvalError> {
         let mut models = TrainedModels::default();
+        let mut compared = Vec::with_capacity(self.training.len());
         for entry in &self.training {
             let mut probe = TrainedModels::default();
             // Their places are not known before those of the models that they begin with.
@@ -354,11 +373,20 @@ impl Plan {
                 trained_name(Path::new(&entry.model)).map_or("", |found| found.0).into(),
                 vec![PathBuf::new()],
             );
-            for run in entry.runs(locations, &probe, true)?.iter().flatten() {
-                trainer.settings(&run.0).map_err(|error| failed(&entry.name, error))?;
-            }
+            let runs = entry.runs(locations, &probe, true)?.concat();
+            let settings = |(run, _): &RunWithSettings| trainer.settings(run);
+            let settings: Vec<String> = runs
+                .iter()
+                .map(settings)
+                .collect::<Result<_, _>>()
+                .map_err(|error| failed(&entry.name, error))?;
+            // Also before the pairs of a model that is trained already: what is measured may be new.
+            compared.push(match runs.first().zip(settings.first()) {
+                Some(((run, _), settings)) => entry.compared(run, settings, store, trainer)?,
+                None => String::new(),
+            });
         }
-        for entry in &self.training {
+        for (entry, evaluation_data) in self.training.iter().zip(compared) {
             let runs = entry.located(locations, store, &models, trainer)?;
             let mut combinations = Vec::new();
             let mut outcomes: Vec<Vec<TrainedRun>> = Vec::new();
@@ -391,6 +419,7 @@ impl Plan {
                 model: entry.model.clone(),
                 recipe: entry.recipe.as_ref().map_or_else(String::new, |path| path.display().to_string()),
                 examples: first.map_or(0, |run| run.examples),
+                evaluation_data,
                 measure: first.map_or_else(String::new, |run| run.measure.clone()),
                 combinations,
                 chosen,
@@ -483,6 +512,8 @@ impl TrainingPlan {
                     false => models.located(path, &locations.data, number),
                 }),
                 exclude: in_data(&self.exclude),
+                measured: locations.measured.clone(),
+                tolerate: in_data(&self.tolerate),
                 allow_evaluation_data: self.allow_evaluation_data,
             };
             (run, varied)
@@ -490,6 +521,36 @@ impl TrainingPlan {
         let of_combination =
             |combination| seeds.iter().enumerate().map(|seed| run(combination, seed)).collect();
         Ok(self.combinations().iter().map(of_combination).collect())
+    }
+
+    /// Returns what the pairs share with evaluation data, which is looked up if the same files were compared before.
+    fn compared(
+        &self,
+        run: &TrainingRun,
+        settings: &str,
+        store: &Store,
+        trainer: &dyn Trainer,
+    ) -> Result<String, EvalError> {
+        #[derive(Serialize)]
+        struct Compared<'a> {
+            version: u32,
+            settings: &'a str,
+            files: [Vec<Input>; 4],
+            allow: bool,
+        }
+        let read = |paths: &Vec<PathBuf>| -> Result<Vec<Input>, EvalError> {
+            paths.iter().map(|path| Input::read(Path::new(""), path)).collect()
+        };
+        let files = [read(&run.pairs)?, read(&run.exclude)?, read(&run.measured)?, read(&run.tolerate)?];
+        let compared = Compared { version: VERSION, settings, files, allow: self.allow_evaluation_data };
+        let hash = sha256(serde_json::to_vec(&compared).unwrap_or_default());
+        let path = store.compared().join(&hash[..32]).with_extension("txt");
+        if let Ok(known) = fs::read_to_string(&path) {
+            return Ok(known);
+        }
+        let found = trainer.compare(run).map_err(|error| failed(&self.name, error))?;
+        super::write_whole(&path, found.as_bytes())?;
+        Ok(found)
     }
 
     /// The runs of each combination with their directories.
@@ -549,7 +610,7 @@ impl TrainingPlan {
 }
 
 impl Located {
-    /// What the run came to; trains unless it has ended before.
+    /// Result of the run; trains unless it has ended before.
     fn outcome(
         &self,
         name: &str,

@@ -36,6 +36,7 @@ pub(super) static ADVTEST: Protocol = Protocol {
     options: &["depth"],
     discrepancies: &[],
     strata: None,
+    published: None,
     run,
 };
 

@@ -30,6 +30,7 @@ pub(super) static DISTRACTORS_PROTOCOL: Protocol = Protocol {
     options: &["measures", "ties", "seeds", "distractors", "sampling", "without_twins"],
     discrepancies: &["G2", "G4", "G5"],
     strata: None,
+    published: None,
     run: |request| {
         let benchmark = request.benchmark(&["benchmark"], &convert::ConvertOptions::default())?;
         let Prepared { scorer, model } = request.prepare(&benchmark)?;

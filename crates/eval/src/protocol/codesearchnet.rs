@@ -33,6 +33,7 @@ pub(super) static CSN_MRR: Protocol = Protocol {
     options: &["measures", "seeds", "batch"],
     discrepancies: &[],
     strata: None,
+    published: None,
     run: csn_mrr,
 };
 
@@ -144,6 +145,7 @@ pub(super) static CSN99_NDCG: Protocol = Protocol {
     options: &["depth"],
     discrepancies: &[],
     strata: None,
+    published: None,
     run: csn99_ndcg,
 };
 
@@ -320,9 +322,10 @@ pub(super) static CSN99_PYTHON: Protocol = Protocol {
         Measure::AveragePrecision(None),
         Measure::Ndcg(Some(10)),
     ],
-    options: &["measures", "ties"],
-    discrepancies: &["V5", "W6"],
+    options: &["measures", "ties", "as_published"],
+    discrepancies: &["V5", "W2", "W6"],
     strata: None,
+    published: Some([128, 256]),
     run: csn99_python,
 };
 
@@ -398,7 +401,8 @@ fn csn99_python(request: &Request<'_>) -> Result<Outcome, EvalError> {
             parts.push(Part::rankings(name, benchmark.documents.len(), evaluation));
         }
     }
-    let mut outcome = Outcome::new(request, model, parts).with_discrepancies(&["V5"]);
+    let departures: &[&str] = if request.options.as_published { &["V5"] } else { &["V5", "W2"] };
+    let mut outcome = Outcome::new(request, model, parts).with_discrepancies(departures);
     outcome.figures = figures;
     Ok(outcome)
 }

@@ -8,6 +8,7 @@ use crate::evaluation::{Conventions, Evaluation, Unjudged, evaluate_method, valu
 use crate::method::Prepared;
 use quarry_corpus::dataset::convert;
 use quarry_corpus::dataset::split::{self, deal};
+use quarry_corpus::formats::Query;
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::run as run_format;
@@ -27,7 +28,7 @@ const ROLES: &[Role] = &[
         "TREC runs of the candidates that each encoder chose, a file for each: leaves the pool of each out in turn",
     ),
 ];
-const OPTIONS: &[&str] = &["measures", "ties", "seeds", "fold", "as_released"];
+const OPTIONS: &[&str] = &["measures", "ties", "seeds", "fold", "as_released", "as_published"];
 
 pub(super) static COSQA_PLUS_V1: Protocol = Protocol {
     name: "cosqa-plus-v1",
@@ -46,6 +47,7 @@ pub(super) static COSQA_PLUS_V1: Protocol = Protocol {
     options: OPTIONS,
     discrepancies: &["P5", "P10", "W2"],
     strata: None,
+    published: Some([128, 512]),
     run: |request| run(request, "P5", BY_POSITIVES.to_vec()),
 };
 
@@ -65,6 +67,7 @@ pub(super) static COSQA_PLUS_V2: Protocol = Protocol {
     options: OPTIONS,
     discrepancies: &["P10", "V3", "V4", "V7", "W2"],
     strata: None,
+    published: Some([128, 256]),
     run: |request| {
         let mut outcome = run(request, "V7", (1..=20).collect())?;
         outcome.discrepancies.extend(["V3", "V4"].map(String::from));
@@ -89,7 +92,12 @@ fn run(request: &Request<'_>, discrepancy: &str, by_positives: Vec<usize>) -> Re
         .collect();
     let ids: Vec<&str> = benchmark.documents.iter().map(|document| document.id.as_str()).collect();
     // Scoring is the expensive part: all variants are evaluated on the same scores.
+    let queries: HashMap<&str, &Query> =
+        benchmark.queries.iter().map(|query| (query.id.as_str(), query)).collect();
     let all = evaluate_method(&benchmark, scorer.as_ref(), &measures, &conventions, |query, scores| {
+        if let (Some(observe), Some(query)) = (request.observe, queries.get(query)) {
+            observe("all", &benchmark, query, scores)?;
+        }
         let confidence = Confidence::new(scores);
         variants.iter_mut().try_for_each(|variant| {
             let conventions = Conventions { unjudged: variant.unjudged, ..conventions };
@@ -135,7 +143,10 @@ fn run(request: &Request<'_>, discrepancy: &str, by_positives: Vec<usize>) -> Re
     );
     figures
         .insert("positives".into(), benchmark.qrels.keys().map(|of| n_positives(of)).sum::<usize>() as f64);
-    let mut outcome = Outcome::new(request, model, parts).with_discrepancies(&["P10", "W2", discrepancy]);
+    let mut outcome = Outcome::new(request, model, parts).with_discrepancies(&["P10", discrepancy]);
+    if !request.options.as_published {
+        outcome = outcome.with_discrepancies(&["W2"]);
+    }
     outcome.figures = figures;
     Ok(outcome)
 }
@@ -250,9 +261,9 @@ fn only(evaluation: &Evaluation, wanted: impl Fn(&str) -> bool) -> Evaluation {
     }
 }
 
-/// How stable each measure is over the queries with 2, 3, 4 and 5 positives, from the means by part of several
-/// methods ([`Outcome::means`]): Cronbach's alpha with the methods as items and the four sets as cases, and the
-/// population variance of a method's score over the four, averaged over methods. Undefined values are omitted.
+/// Reliability of each measure over the queries with 2, 3, 4 and 5 positives, from the means by part of several methods
+/// ([`Outcome::means`]): Cronbach's alpha with the methods as items and the four sets as cases, and the population
+/// variance of a method's score over the four, averaged over methods. Undefined values are omitted.
 #[must_use]
 pub fn reliability(methods: &[BTreeMap<String, BTreeMap<String, f64>>]) -> BTreeMap<String, f64> {
     let measures: BTreeSet<&String> =
@@ -317,11 +328,11 @@ mod tests {
         // With the unjudged codes 2 and 1 removed, `b` ranks 0 after 3.
         check(part("unjudged removed").means()["mrr"], (1.0 / 2.0 + 1.0 / 2.0) / 2.0);
         assert_eq!((outcome.figures["queries with a positive"], outcome.figures["positives"]), (2.0, 3.0));
-        assert_eq!(outcome.discrepancies, ["P10", "W2", "P5"]);
+        assert_eq!(outcome.discrepancies, ["P10", "P5", "W2"]);
         let outcome = run(&fixture.request("cosqa-plus-v2", &files));
         let names: Vec<&str> = outcome.parts.iter().map(|part| part.name.as_str()).collect();
         assert_eq!(names, ["all", "1 positive", "2 positives", "unjudged removed"]);
-        assert_eq!(outcome.discrepancies, ["P10", "W2", "V7", "V3", "V4"]);
+        assert_eq!(outcome.discrepancies, ["P10", "V7", "W2", "V3", "V4"]);
     }
 
     #[test]

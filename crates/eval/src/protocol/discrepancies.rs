@@ -88,7 +88,8 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
     Discrepancy {
         number: "Q3",
         about: "The released code shows a model the code of callees, the paper their summaries: summaries here, and code \
-                with `callees = \"code\"` in a build plan.",
+                with `callees = \"code\"` in a build plan. Its Figure 2 has no summaries: `given = \"code\"` and \
+                `given = \"callees\"`.",
     },
     Discrepancy {
         number: "Q12",
@@ -98,7 +99,8 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
     Discrepancy {
         number: "G14",
         about: "StatCodeSearch's notebook drops everything in a script before its first `library(`, not just these \
-                lines; here both are kept unless a build plan says `as_released = true` or `library_lines = false`.",
+                lines; here both are kept unless a build plan says `as_released = true` or `library_lines = false`. \
+                It also removes blank lines first, so that comments around one are joined: `blank_lines = false`.",
     },
     Discrepancy {
         number: "W1",
@@ -109,7 +111,8 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
     Discrepancy {
         number: "W2",
         about: "CoSQA+ cuts queries after 128 tokens, codes after 512 (the second paper 256), and collapses white space \
-                before; here each model reads as much as it can, with unchanged white space.",
+                before; here each model reads as much as it can, with unchanged white space, unless a plan or command says \
+                `as_published`.",
     },
     Discrepancy {
         number: "W3",
@@ -127,7 +130,8 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
     },
     Discrepancy {
         number: "W6",
-        about: "CoSQA+'s code gives CodeT5+ padded texts without a mask; here they have no padding.",
+        about: "CoSQA+'s code gives CodeT5+ padded texts without a mask; here they have no padding, \
+                in training never, in measuring unless a plan or command says `as_published`.",
     },
     Discrepancy {
         number: "W7",
@@ -138,6 +142,21 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
         number: "W8",
         about: "CoSQA+ filtered snippets with Guesslang; here grammars, first and last lines, brackets and signs of \
                 gaps decide.",
+    },
+    Discrepancy {
+        number: "W9",
+        about: "Query4Code looks rarely used APIs up with a web search engine and summarizes what it finds; \
+                here models explain them, with the documentation of a directory where a build plan names one.",
+    },
+    Discrepancy {
+        number: "W10",
+        about: "Here written queries have a style, those with the name of their function are removed, and \
+                docstrings are hidden from the writer; Query4Code does none of these.",
+    },
+    Discrepancy {
+        number: "W11",
+        about: "The recipes for CoSQA's questions and answers warm up over 500 steps, and 1,000 with CoCLR, as \
+                the released commands do; the paper states a tenth of all steps for CoCLR.",
     },
     Discrepancy {
         number: "P5",
@@ -175,6 +194,23 @@ pub static DISCREPANCIES: &[Discrepancy] = &[
 
 /// Those about how models are trained here, which affect the results of these only.
 pub(crate) const OF_TRAINING: [&str; 5] = ["W3", "W4", "W5", "W6", "W7"];
+
+/// Those that concern models trained with recipes whose names begin so.
+const OF_RECIPES: [(&str, &[&str]); 6] = [
+    ("cosqa-pretraining", &["W5"]),
+    ("cosqa-qa", &["W11"]),
+    ("cosqa-plus-v1-codet5p", &["W6"]),
+    ("cosqa-plus-v2-codet5p", &["W6"]),
+    ("gencodesearchnet", &["W7"]),
+    ("query4code", &["W3", "W4", "W7"]),
+];
+
+/// The discrepancies that concern a model trained with a recipe, by the name of its file without ending.
+pub fn of_recipe(name: &str) -> impl Iterator<Item = &'static Discrepancy> + use<> {
+    let of_name = OF_RECIPES.into_iter().filter(|(start, _)| name.starts_with(start));
+    let numbers: Vec<&str> = of_name.flat_map(|(_, numbers)| numbers).copied().collect();
+    numbers.into_iter().filter_map(discrepancy)
+}
 
 /// The discrepancy with a number.
 #[must_use]

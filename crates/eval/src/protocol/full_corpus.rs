@@ -33,6 +33,7 @@ pub(super) static FULL_CORPUS: Protocol = Protocol {
     options: &["measures", "ties"],
     discrepancies: &[],
     strata: None,
+    published: None,
     run: |request| {
         let benchmark = request.benchmark(&["benchmark"], &convert::ConvertOptions::default())?;
         let (part, model) = rank(request, "all", &benchmark, TiePolicy::DocidDesc)?;
@@ -84,6 +85,7 @@ pub(super) static COSQA_SEARCH: Protocol = Protocol {
     options: &["measures", "ties", "as_released"],
     discrepancies: &["C5", "C11", "W5", "W7"],
     strata: None,
+    published: None,
     run: |request| {
         let benchmark = cosqa(request)?;
         let (part, model) = rank(request, "all", &benchmark, cosqa_ties(request))?;
@@ -101,6 +103,7 @@ pub(super) static COSQA_ABLATION: Protocol = Protocol {
     options: &["measures", "ties", "as_released"],
     discrepancies: &["C6", "C11", "W5"],
     strata: None,
+    published: None,
     run: |request| {
         let complete = cosqa(request)?;
         let ties = cosqa_ties(request);
@@ -157,7 +160,7 @@ pub(super) fn rank(
 /// Delimiter of the documentation in a code.
 const MARK: &str = "\"\"\"";
 
-/// Which components of a code are kept.
+/// Components of a code that are kept.
 struct Variant {
     name: &'static str,
     header: bool,
@@ -183,6 +186,11 @@ impl Variant {
         let (mut known, mut endings) = (HashSet::new(), BTreeMap::new());
         for document in &mut benchmark.documents {
             let [header, documentation, body] = components(&document.text);
+            // Only alone, documentation is without its delimiters.
+            let documentation = match self.header || self.body {
+                true => &document.text[header.len()..document.text.len() - body.len()],
+                false => documentation,
+            };
             let kept = [(self.header, header), (self.documentation, documentation), (self.body, body)];
             let mut text: String = kept.into_iter().filter(|(kept, _)| *kept).map(|(_, text)| text).collect();
             // There are hundreds of equal texts: remembering the last number of newlines saves trying them all.
@@ -229,7 +237,19 @@ mod tests {
         let texts: Vec<&str> =
             documentation.documents.iter().map(|document| document.text.as_str()).collect();
         assert_eq!(texts, ["alpha", "alpha\n", "", "\n"]);
-        assert_eq!(VARIANTS[4].apply(&complete).documents[0].text, "def f():  beta");
+        // As `split_code_for_retrieval.py` writes them.
+        for (variant, expected) in VARIANTS.iter().zip([
+            ["def f(): ", "b = 1"],
+            ["alpha", ""],
+            [" beta", ""],
+            ["\"\"\"alpha\"\"\" beta", ""],
+            ["def f():  beta", "b = 1"],
+            ["def f(): \"\"\"alpha\"\"\"", "b = 1"],
+        ]) {
+            let documents = variant.apply(&complete).documents;
+            let found = [0, 2].map(|position| documents[position].text.trim_end_matches('\n').to_owned());
+            assert_eq!(found, expected, "{}", variant.name);
+        }
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub(super) static GECS: Protocol = Protocol {
     options: &["seeds", "distractors", "sampling", "without_twins", "matching_only", "as_released"],
     discrepancies: &["G1", "G2", "G3", "G4", "G5", "G7", "G8", "G9", "W1"],
     strata: None,
+    published: None,
     run,
 };
 

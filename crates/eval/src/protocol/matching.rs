@@ -27,6 +27,7 @@ pub(super) static PAIR_MATCHING: Protocol = Protocol {
     options: &[],
     discrepancies: &["G6", "W1"],
     strata: None,
+    published: None,
     run: |request| {
         let mut outcome = labeled(request)?;
         if request.method.asks_chat_models() {
@@ -49,6 +50,7 @@ pub(super) static COSQA_QA: Protocol = Protocol {
     options: &[],
     discrepancies: &["P9"],
     strata: None,
+    published: None,
     run: |request| Ok(labeled(request)?.with_discrepancies(&["P9"])),
 };
 
@@ -78,6 +80,7 @@ pub(super) static WEBQUERYTEST: Protocol = Protocol {
     options: &[],
     discrepancies: &["C9", "C10"],
     strata: None,
+    published: None,
     run: webquerytest,
 };
 

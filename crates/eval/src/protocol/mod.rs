@@ -19,14 +19,16 @@ mod request;
 pub(crate) use candidates::over_seeds;
 pub use cosqa_plus::reliability;
 pub(crate) use discrepancies::OF_TRAINING;
-pub use discrepancies::{DISCREPANCIES, Discrepancy, discrepancy};
+pub use discrepancies::{DISCREPANCIES, Discrepancy, discrepancy, of_recipe};
 pub use full_corpus::mrr_ceiling;
 pub use gecs::generalization;
 pub use outcome::{Outcome, Part, Predictions, VERDICT_MEASURES, Values, Verdict, Verdicts};
 pub use request::{Fold, MeasuredMethod, MethodWithModels, Observe, ProtocolOptions, Request, Sampling};
 
 use crate::EvalError;
+use crate::method::Method;
 use quarry_metrics::Measure;
+use quarry_transformer::{CrossEncoder, published_option};
 
 /// The exact steps of a measurement.
 #[derive(Debug)]
@@ -35,7 +37,7 @@ pub struct Protocol {
     pub name: &'static str,
     /// The paper or repository that it comes from, with the section or script.
     pub source: &'static str,
-    /// What is ranked and measured, and departures from the source.
+    /// Description of ranking and measures, and departures from the source.
     pub about: &'static str,
     /// Inputs by role.
     pub roles: &'static [Role],
@@ -45,13 +47,15 @@ pub struct Protocol {
     pub options: &'static [&'static str],
     /// Numbers of the discrepancies that may affect its results.
     pub discrepancies: &'static [&'static str],
-    /// What the parts of an outcome are, such as `repository`, if the result is the mean over them; `None` if each
-    /// part is a result of its own.
+    /// Name of the parts of an outcome, such as `repository`, if the result is the mean over them; `None` if each part
+    /// is a result of its own.
     pub strata: Option<&'static str>,
+    /// Maximum numbers of tokens of queries and documents that the published script reads, with a run of white space as one
+    /// space, for protocols that can read as it does.
+    pub published: Option<[usize; 2]>,
     run: fn(&Request<'_>) -> Result<Outcome, EvalError>,
 }
 
-/// All protocols.
 pub static PROTOCOLS: &[&Protocol] = &[
     &full_corpus::FULL_CORPUS,
     &candidates::DISTRACTORS_PROTOCOL,
@@ -71,7 +75,6 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &repositories::REPO_SEARCH,
 ];
 
-/// The protocol with a name.
 #[must_use]
 pub fn protocol(name: &str) -> Option<&'static Protocol> {
     PROTOCOLS.iter().copied().find(|protocol| protocol.name == name)
@@ -88,6 +91,25 @@ pub fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
 }
 
 impl Protocol {
+    /// The method with models that read as the published script does, if the protocol has one.
+    #[must_use]
+    pub fn as_published(&self, method: Method) -> Method {
+        let Some(limits) = self.published else { return method };
+        method.with_paths(&|path| {
+            let (directory, _) = quarry_transformer::split_options(path);
+            let has = |name: &str| directory.join(name).is_file();
+            if !has("config.json") || CrossEncoder::is_at(&directory) {
+                return path.to_owned();
+            }
+            // What is published as a model of sentence-transformers is left to these.
+            let limits = (!has("modules.json") || has("training.json")).then_some(limits);
+            let mut path = path.as_os_str().to_owned();
+            path.push(":");
+            path.push(published_option(limits));
+            path.into()
+        })
+    }
+
     /// The input with a name.
     #[must_use]
     pub fn role(&self, name: &str) -> Option<&'static Role> {
@@ -264,6 +286,7 @@ mod tests {
             batch: Some(1),
             fold: Some(Fold::Dev),
             as_released: true,
+            as_published: true,
         }
         .set();
         for known in PROTOCOLS {
@@ -277,9 +300,10 @@ mod tests {
         }
         for Discrepancy { number, .. } in DISCREPANCIES {
             let is_printed = PROTOCOLS.iter().any(|known| known.discrepancies.contains(number));
-            // Those about how data sets are built are on data cards.
-            let is_of_builds = ["G14", "Q3", "Q12", "W8"].contains(number);
-            assert!(is_printed != is_of_builds, "{number}");
+            // Those about how data sets are built are on data cards, and those about recipes are printed by training.
+            let is_of_builds = ["G14", "Q3", "Q12", "W8", "W9", "W10"].contains(number);
+            let is_of_training = of_recipe("cosqa-qa").any(|found| found.number == *number);
+            assert!(is_printed != (is_of_builds || is_of_training), "{number}");
         }
     }
 

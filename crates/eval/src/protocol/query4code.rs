@@ -35,6 +35,7 @@ pub(super) static QUERY4CODE: Protocol = Protocol {
     options: &["measures", "ties"],
     discrepancies: &["Q6", "W3", "W4", "W7"],
     strata: None,
+    published: None,
     run: |request| {
         let of_paper = request.sources("queries")?.iter().all(|source| source.format.name == "query4code");
         let benchmark = if of_paper {

@@ -28,6 +28,7 @@ pub(super) static REPO_SEARCH: Protocol = Protocol {
     options: &[],
     discrepancies: &[],
     strata: Some("repository"),
+    published: None,
     run: |request: &Request<'_>| {
         let mut repositories = Vec::new();
         for path in request.files.get(TABLE).into_iter().flatten() {

@@ -136,6 +136,9 @@ pub struct ProtocolOptions {
     /// Whether to follow the published code where it differs from the paper.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub as_released: bool,
+    /// Whether models read as many tokens as the published script lets them, with a run of white space as one space.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub as_published: bool,
 }
 
 /// Source of distractors: all others, or a rolling list.
@@ -188,6 +191,7 @@ impl ProtocolOptions {
             ("batch", self.batch.is_some()),
             ("fold", self.fold.is_some()),
             ("as_released", self.as_released),
+            ("as_published", self.as_published),
         ];
         options.into_iter().filter_map(|(name, is_set)| is_set.then_some(name)).collect()
     }

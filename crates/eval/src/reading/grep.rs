@@ -30,7 +30,7 @@ const LISTED: usize = 30;
 /// Lines before and after a match.
 const CONTEXT: usize = 20;
 
-/// What is read of a file with matches.
+/// Part of a file with matches that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// All of it.
@@ -44,7 +44,6 @@ pub enum Unit {
 /// A policy by name: `grep-files`, `grep-lines` or `grep-functions`, with the number of words after a colon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grep {
-    /// What is read.
     pub unit: Unit,
     /// Number of words that are searched for.
     pub n_words: usize,
@@ -110,9 +109,7 @@ impl Files {
 
 /// A policy on the files of a tree.
 pub struct GrepPolicy<'a> {
-    /// The policy.
     pub grep: Grep,
-    /// The files.
     pub files: &'a Files,
 }
 

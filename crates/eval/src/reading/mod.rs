@@ -1,4 +1,4 @@
-//! How many tokens an agent reads until the function that it looks for is fully shown, without a language model.
+//! Number of tokens that an agent reads until the target function is fully shown, without a language model.
 //!
 //! A [`Policy`] is a fixed way to search: it makes calls and reads their outputs one after the other, and a [`Reader`] adds
 //! up their tokens until every line of one of the gold functions that is not blank has been shown. [`grep`] has the policies
@@ -32,9 +32,8 @@ pub type CountTokens<'a> = &'a (dyn Fn(&str) -> usize + Sync);
 pub struct Question {
     /// Unique in what is measured together.
     pub id: String,
-    /// What the tree belongs to: questions of one repository are a stratum.
+    /// Repository of the tree: its questions are a stratum.
     pub repository: String,
-    /// What is asked.
     pub text: String,
     /// At least one.
     pub gold: Vec<GoldFunction>,
@@ -51,7 +50,6 @@ pub struct GoldFunction {
 
 /// A fixed way to search and read.
 pub trait Policy: Sync {
-    /// The name of the policy.
     fn name(&self) -> String;
 
     /// Reads about a question until the reader has seen enough, or nothing is left to read.
@@ -109,7 +107,7 @@ impl<'a> Reader<'a> {
         self.see(answer, shown.iter().map(|(path, line)| (*path, *line..=*line)))
     }
 
-    /// Reads an answer in place of all that was read so far: for policies that are told a budget and spend it in one call.
+    /// Reads an answer in place of all that was read so far: for policies that are given a budget and spend it in one call.
     pub fn see_instead(&mut self, answer: &str) -> bool {
         let answered_at = self.answered_at;
         *self = Self::new(self.gold, self.count);
@@ -203,12 +201,11 @@ fn gold(index: &Index, path: &str, lines: RangeInclusive<u32>) -> Result<Option<
     Ok((!lines.is_empty()).then(|| GoldFunction { path: path.to_owned(), lines }))
 }
 
-/// What a policy needed for a question.
+/// Cost of a policy for a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Read {
     /// Id of the question.
     pub question: String,
-    /// Its repository.
     pub repository: String,
     /// Tokens until the answer, of each policy; none if it did not come within [`MAX_TOKENS`].
     pub tokens: Vec<Option<usize>>,

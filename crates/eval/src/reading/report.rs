@@ -1,4 +1,4 @@
-//! What is reported of tokens to the answer: shares within budgets, medians, intervals and paired tests.
+//! Report of tokens to the answer: shares within budgets, medians, intervals and paired tests.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub struct PolicyReport {
     pub median_interval: Option<Interval>,
 }
 
-/// How a policy differs from the first one.
+/// Difference of a policy from the first one.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PolicyComparison {
     /// Name of the policy.

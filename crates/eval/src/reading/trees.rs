@@ -25,7 +25,6 @@ pub struct AskedTree<'a> {
     pub index: &'a Index,
     /// The model that it is searched with.
     pub embedder: Option<&'a Arc<dyn Embedder>>,
-    /// How it is ranked.
     pub ranking: &'a RankingWeights,
 }
 

@@ -47,7 +47,7 @@ impl Sample {
     }
 }
 
-/// How well confidences separate questions whose answer is among the first ten results from questions without one.
+/// Separation by confidence of questions whose answer is among the first ten results from questions without one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Separation {
     /// Number of questions whose answer was found.

@@ -27,7 +27,7 @@ const MESSAGE_CHARACTERS: std::ops::RangeInclusive<usize> = 20..=160;
 /// Minimum number of its words.
 const MESSAGE_WORDS: usize = 4;
 
-/// What is in the line of a message that reports a failure.
+/// Words in the line of a message that reports a failure.
 const FAILURES: [&str; 10] =
     ["abort", "error", "exception", "fail", "fatal", "invalid", "panic", "raise", "throw", "warn"];
 

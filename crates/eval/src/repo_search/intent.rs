@@ -5,11 +5,11 @@
 //! functions is learned from all others whose targets have lines. Each table has the same total weight, however many
 //! questions it has, except for documentation, which has less.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use quarry_corpus::formats::repo_search::RepositoryQuery;
 use quarry_index::intent::{
-    Model, QUERY_FEATURES, QueryFeatures, Shares, UNIT_FEATURES, UnitFeatures, mixture,
+    Model, QUERY_FEATURES, QueryFeatures, RuleScore, Shares, UNIT_FEATURES, UnitFeatures, mixture,
 };
 use quarry_index::{Filter, SearchRequest};
 use rayon::prelude::*;
@@ -51,7 +51,7 @@ pub struct Question {
 
 struct Candidate {
     features: UnitFeatures,
-    rules: f32,
+    rules: RuleScore,
     function_factor: f32,
     /// Indices of the targets that contain it.
     targets: Vec<usize>,
@@ -74,7 +74,7 @@ impl Question {
     }
 
     fn scores(&self, model: &Model) -> Vec<f32> {
-        let (rules, features): (Vec<f32>, Vec<UnitFeatures>) =
+        let (rules, features): (Vec<RuleScore>, Vec<UnitFeatures>) =
             self.candidates.iter().map(|candidate| (candidate.rules, candidate.features)).unzip();
         let Shares { file, function } = model.shares(&rules, &features);
         let probability = model.file_probability(&self.features);
@@ -115,8 +115,11 @@ impl super::Entry<'_> {
             Err(quarry_index::Error::EmptyQuery) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
+        let mut files: HashMap<String, u32> = HashMap::new();
         let candidate = |(hit, features): (quarry_index::Hit, UnitFeatures)| {
-            let (rules, function_factor) = (hit.parts.rules, hit.parts.function_factor);
+            let n_files = files.len() as u32;
+            let file = *files.entry(hit.path.clone()).or_insert(n_files);
+            let (rules, function_factor) = (RuleScore::of(file, &hit.parts), hit.parts.function_factor);
             let span = CodeSpan::from(hit);
             let targets = query.targets.iter().enumerate().filter(|(_, target)| span.answers(target));
             Candidate {
@@ -184,9 +187,12 @@ fn weights(questions: &[&Question]) -> Vec<f64> {
 /// Fits a model to questions, with `file_odds` and `sharpness` taken from `base`. Both parts are convex, so equal
 /// questions give equal models.
 #[must_use]
-pub fn fit<'a>(questions: impl Iterator<Item = &'a Question> + Clone, base: &Model) -> Model {
-    let (intercept, query) = fit_gate(&questions.clone().collect::<Vec<_>>());
-    let unit = fit_ranking(&questions.filter(|question| question.teaches_ranking).collect::<Vec<_>>());
+pub fn fit<'a>(questions: impl Iterator<Item = &'a Question>, base: &Model) -> Model {
+    let questions: Vec<&Question> = questions.collect();
+    let (intercept, query) = fit_gate(&questions);
+    // A few questions with lines in a table about files must not count as much as a table about functions.
+    let weighted = questions.iter().copied().zip(weights(&questions));
+    let unit = fit_ranking(weighted.filter(|(question, _)| question.teaches_ranking));
     Model { intercept, query, unit, ..base.clone() }
 }
 
@@ -213,18 +219,18 @@ fn fit_gate(questions: &[&Question]) -> (f32, QueryFeatures) {
 
 /// The listwise softmax regression (Cao et al., *Learning to Rank: From Pairwise Approach to Listwise Approach*,
 /// 2007, with the top-one probability) of candidates within a target among all candidates of a question.
-fn fit_ranking(questions: &[&Question]) -> UnitFeatures {
+fn fit_ranking<'a>(questions: impl Iterator<Item = (&'a Question, f64)>) -> UnitFeatures {
     /// Candidates with whether each is correct, and the weight of the question.
     type List = (Vec<([f64; N], bool)>, f64);
     const N: usize = UNIT_FEATURES.len();
     let is_right = |candidate: &Candidate| !candidate.targets.is_empty();
-    let found: Vec<&Question> =
-        questions.iter().copied().filter(|question| question.candidates.iter().any(is_right)).collect();
-    let scale = Scale::of(found.iter().flat_map(|question| &question.candidates).map(|unit| &unit.features));
+    let found: Vec<(&Question, f64)> =
+        questions.filter(|(question, _)| question.candidates.iter().any(is_right)).collect();
+    let scale =
+        Scale::of(found.iter().flat_map(|(question, _)| &question.candidates).map(|unit| &unit.features));
     let lists: Vec<List> = found
         .iter()
-        .zip(weights(&found))
-        .map(|(question, weight)| {
+        .map(|&(question, weight)| {
             let row = |candidate: &Candidate| (scale.apply(&candidate.features), is_right(candidate));
             (question.candidates.iter().map(row).collect(), weight)
         })

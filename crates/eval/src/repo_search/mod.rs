@@ -17,7 +17,7 @@ use crate::method::{LoadModel, Method, ModelName};
 use crate::spans::{CodeSpan, K, MEASURE, ndcg};
 use quarry_corpus::formats::repo_search::{Repository, RepositoryQuery};
 use quarry_embed::{Embedder, WithCrossEncoder, WithReranker};
-use quarry_index::rerank::SECOND_DEPTH;
+use quarry_index::rerank::CROSS_ENCODER_DEPTH;
 use quarry_index::{Filter, Index, OpenOptions, RankingWeights, SearchRequest, SearchResponse};
 use quarry_metrics::significance::{Bootstrap, Interval, mean, mean_interval};
 use rayon::prelude::*;
@@ -166,21 +166,23 @@ pub(crate) fn searching(
     Ok(match method {
         Method::Bm25 => (None, RankingWeights::default()),
         Method::Hybrid => (Some(load.load(ModelName::Builtin)?), RankingWeights::default()),
-        Method::Tier(tier) => {
+        Method::Best => {
             let first = load.load(ModelName::Builtin)?;
-            let reranker = load.load(ModelName::Reranker(*tier))?;
+            let reranker = load.load(ModelName::Reranker)?;
             (Some(Arc::new(WithReranker { first, reranker })), RankingWeights::default())
         }
         Method::Static => (Some(load.load(ModelName::Builtin)?), dense_only),
         Method::Model(path) if path.exists() => (Some(load.load(ModelName::Path(path))?), dense_only),
         Method::Model(path) => return Err(EvalError::UnknownMethod { found: path.display().to_string() }),
-        Method::Rerank { first, second, depth: SECOND_DEPTH } => match (searching(first, load)?, &**second) {
-            ((Some(embedder), ranking), Method::Model(path)) if embedder.cross_encoder().is_none() => {
-                let cross_encoder = Arc::new(Remembering::load(path)?);
-                (Some(Arc::new(WithCrossEncoder { embedder, cross_encoder })), ranking)
+        Method::Rerank { first, second, depth: CROSS_ENCODER_DEPTH } => {
+            match (searching(first, load)?, &**second) {
+                ((Some(embedder), ranking), Method::Model(path)) if embedder.cross_encoder().is_none() => {
+                    let cross_encoder = Arc::new(Remembering::load(path)?);
+                    (Some(Arc::new(WithCrossEncoder { embedder, cross_encoder })), ranking)
+                }
+                _ => return Err(EvalError::NoRepositoryMethod { found: method.to_string() }),
             }
-            _ => return Err(EvalError::NoRepositoryMethod { found: method.to_string() }),
-        },
+        }
         other => return Err(EvalError::NoRepositoryMethod { found: other.to_string() }),
     })
 }

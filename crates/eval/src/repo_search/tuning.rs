@@ -64,10 +64,6 @@ pub const RERANKING: [Parameter; 2] = [
     parameter!(rerank_file, 0.0, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0, 18.0, 22.0, 27.0]),
 ];
 
-/// The weight of the re-ranker of a re-ranker, likewise.
-pub const RERANKING_AGAIN: [Parameter; 1] =
-    [parameter!(rerank_again_function, 0.0, [0.0, 4.0, 8.0, 10.0, 12.0, 15.0, 20.0, 25.0])];
-
 /// The weight of a cross-encoder, likewise.
 pub const CROSS_ENCODER: [Parameter; 1] =
     [parameter!(cross_encoder_function, 0.0, [0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5])];

@@ -6,7 +6,6 @@ use quarry_text::counted;
 /// A named value with its interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
-    /// Label of the bar.
     pub label: String,
     /// Length of the bar, 0 to 1.
     pub value: f64,
@@ -14,7 +13,7 @@ pub struct Bar {
     pub interval: Option<(f64, f64)>,
 }
 
-/// Named points joined by a line.
+/// Named points; those of at least 5 cases are joined by a line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// Name of the line.
@@ -34,6 +33,9 @@ pub struct Line {
 
 /// Number of points of a line from which on they are not marked.
 const CROWDED: usize = 40;
+
+/// Minimum number of cases of a point that a curve is drawn through: a mean of fewer is mostly chance.
+const JOINED: usize = 5;
 
 /// Number of colors of the style sheet.
 const COLORS: usize = 8;
@@ -149,7 +151,8 @@ fn curves_svg(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> M
     html! {
         (frame.open(title, html! {
             @for (index, series) in series.iter().enumerate() {
-                @let path: Vec<String> = series.points.iter().map(|(x, y, _)| format!("{},{}", fixed(frame.x(*x)), fixed(frame.y(*y)))).collect();
+                @let joined = series.points.iter().filter(|(_, _, count)| *count >= JOINED);
+                @let path: Vec<String> = joined.map(|(x, y, _)| format!("{},{}", fixed(frame.x(*x)), fixed(frame.y(*y)))).collect();
                 polyline class=(color(index)) points=(path.join(" ")) {}
                 @for (x, y, count) in &series.points {
                     circle class=(color(index)) cx=(fixed(frame.x(*x))) cy=(fixed(frame.y(*y))) r="3.5" {
@@ -313,7 +316,7 @@ impl<'a> Frame<'a> {
         Self::TOP + (1.0 - (value / self.top).clamp(0.0, 1.0)) * Self::SIZE
     }
 
-    /// Decimals that tell the quarters of the height apart.
+    /// Decimals that distinguish the quarters of the height.
     fn decimals(&self) -> usize {
         let is_exact = |decimals: &usize| {
             let shifted = self.top / 4.0 * 10f64.powi(*decimals as i32);
@@ -383,6 +386,14 @@ fn beginning(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_line_leads_through_a_group_of_two() {
+        let points = vec![(1.0, 0.2, 9), (2.0, 0.9, 2), (3.0, 0.4, 5)];
+        let drawn = curves("t", "x", "y", &[Series { label: "a".into(), points }]).into_string();
+        let line = drawn.split_once("points=\"").unwrap().1.split_once('"').unwrap().0;
+        assert_eq!((line.split(' ').count(), drawn.matches("<circle").count()), (2, 3), "{drawn}");
+    }
 
     #[test]
     fn the_axis_of_lines_ends_at_a_round_number_above_all() {

@@ -37,7 +37,7 @@ impl Order {
         ("ids", Self::Ids),
     ];
 
-    /// What sorts a difference before others.
+    /// Sort key of a difference.
     fn key(self, difference: f64) -> f64 {
         match self {
             Self::Differences => -difference.abs(),
@@ -48,7 +48,7 @@ impl Order {
     }
 }
 
-/// What is compared, and which queries are shown.
+/// The comparison, and the queries that are shown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Question {
     /// Number of the data set.
@@ -199,8 +199,12 @@ mod tests {
 
     fn queries(texts: &[String]) -> BTreeMap<String, RankedQuery> {
         let first = || FirstDocument { document: "d".into(), relevant: false, text: "code".into() };
-        let query =
-            |text: &String| RankedQuery { text: text.clone(), properties: BTreeMap::new(), first: first() };
+        let query = |text: &String| RankedQuery {
+            text: text.clone(),
+            properties: BTreeMap::new(),
+            first: first(),
+            judged: Vec::new(),
+        };
         texts.iter().enumerate().map(|(n, text)| (format!("q{n:02}"), query(text))).collect()
     }
 

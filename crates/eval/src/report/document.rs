@@ -1,4 +1,4 @@
-//! What pages have in common: one file that needs no other, and that loads and runs nothing but its own.
+//! Frame of pages: one file that needs no other, and that loads and runs nothing but its own.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,6 @@ const SCRIPT: &str = include_str!("page.js");
 /// A page that a server sends, with the policy to send with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServedPage {
-    /// The page.
     pub html: String,
     /// The value of its header `Content-Security-Policy`.
     pub policy: String,
@@ -104,14 +103,14 @@ pub fn table(table: &Table) -> Markup {
     }
 }
 
-/// Whether all cells of a column hold words, which stand below their heading then.
+/// Returns whether all cells of a column hold words, which stand below their heading then.
 fn has_words(table: &Table, column: usize) -> bool {
     let mut cells =
         (table.rows().iter()).filter_map(|row| row.get(column)).filter(|cell| !cell.is_empty()).peekable();
     cells.peek().is_some() && cells.all(|cell| is_words(cell))
 }
 
-/// Whether a cell holds words rather than a number, a sign, or nothing.
+/// Returns whether a cell holds words rather than a number, a sign, or nothing.
 fn is_words(cell: &str) -> bool {
     cell.starts_with(char::is_alphabetic)
 }

@@ -2,7 +2,7 @@
 
 use super::chart::{self, Bar, Series};
 use super::document::{self, ServedPage, table};
-use crate::plan::{DatasetResults, Moved, PartResults, Results};
+use crate::plan::{DatasetResults, Moved, PartResults, RELIABILITY, Results};
 use maud::{Markup, PreEscaped, html};
 use pulldown_cmark::{Event, Parser};
 
@@ -29,6 +29,7 @@ pub fn served_list(title: &str, links: &[(String, String)]) -> ServedPage {
 
 fn parts(results: &Results, comparison: Option<&str>) -> (Markup, Markup) {
     let header = html! {
+        @if let Some(conclusion) = results.conclusion() { p { strong { (conclusion) } } }
         (markdown(&results.introduction))
         nav aria-label="Data sets" { @for (index, dataset) in results.datasets.iter().enumerate() {
             a href=(format!("#dataset-{index}")) { (dataset.name) }
@@ -36,7 +37,11 @@ fn parts(results: &Results, comparison: Option<&str>) -> (Markup, Markup) {
     };
     let main = html! {
         @if let Some(training) = results.training_table() {
-            section { h2 { "Trained models" } (table(&training)) }
+            section {
+                h2 { "Trained models" }
+                (table(&training))
+                @for told in results.evaluation_data() { p { "Evaluation data among the pairs of " (told) } }
+            }
         }
         @for (index, dataset) in results.datasets.iter().enumerate() { (section(results, dataset, index, comparison)) }
     };
@@ -69,6 +74,11 @@ fn section(results: &Results, dataset: &DatasetResults, index: usize, comparison
                 h3 { "Derived figures" }
                 (table(&figures))
             }
+            @if let Some(reliability) = dataset.reliability_table() {
+                h3 { "Reliability of the measures" }
+                p { (RELIABILITY) }
+                (table(&reliability))
+            }
             @if !dataset.references.is_empty() {
                 details open { summary { "Reference points" } (table(&dataset.references_table())) }
             }
@@ -88,6 +98,10 @@ fn part_section(results: &Results, dataset: &DatasetResults, part: &PartResults)
         @if let Some(differences) = part.differences_table(&dataset.baseline) {
             p.note { "Differences in " (part.measures.first().map_or("", String::as_str)) ", query by query" }
             (table(&differences))
+        }
+        @if let Some(errors) = part.label_errors_table() {
+            p.note { (DatasetResults::LABEL_ERRORS) }
+            (table(&errors))
         }
         (charts(dataset, part))
         @if !part.strata.is_empty() {
@@ -170,7 +184,7 @@ fn leading_number(text: &str) -> Option<f64> {
     text[..end].parse().ok()
 }
 
-/// What two methods rank first for a query, below a heading with that.
+/// The first results of two methods for a query, below a heading.
 pub(super) fn moved_query(moved: &Moved, heading: &Markup) -> Markup {
     html! {
         article.moved {

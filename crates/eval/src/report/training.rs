@@ -1,4 +1,4 @@
-//! How training went, as a page with curves.
+//! A training run, as a page with curves.
 
 use maud::html;
 use quarry_metrics::table::Table;
@@ -6,14 +6,11 @@ use quarry_metrics::table::Table;
 use super::chart::{Line, lines};
 use super::{document, table};
 
-/// A training run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainingRun {
-    /// Its name.
     pub name: String,
     /// The step up to which a loss is a mean, and this loss; over the whole run.
     pub losses: Vec<(u64, f64)>,
-    /// Its epochs.
     pub epochs: Vec<TrainedEpoch>,
 }
 

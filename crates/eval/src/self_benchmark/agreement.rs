@@ -25,7 +25,7 @@ pub struct RepositoryValues {
     pub sources: BTreeMap<QuerySource, (usize, Vec<f64>)>,
 }
 
-/// How well the order of the variants by a source of queries agrees with that by labels.
+/// Agreement of the order of the variants by a source of queries with that by labels.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct SourceAgreement {
     /// Name of the source, or `all` for the mean over the sources of a repository.

@@ -6,9 +6,9 @@
 use std::collections::{HashMap, HashSet};
 
 use quarry_corpus::changes::{MAX_FUNCTIONS, changed_functions};
-use quarry_corpus::git::{Commit, Header};
 use quarry_corpus::messages::{Scopes, question_of_commit};
 use quarry_corpus::pairs::fingerprint;
+use quarry_history::{Commit, Header};
 
 use super::tree::Functions;
 use super::{LabeledQuery, Questions};
@@ -43,7 +43,7 @@ impl<'a> CommitQuestions<'a> {
         Self { functions, by_name, paths, asked: HashSet::new(), questions: Questions::default() }
     }
 
-    /// Whether a file contains a function that can be an answer.
+    /// Returns whether a file contains a function that can be an answer.
     #[must_use]
     pub fn has_file(&self, path: &str) -> bool {
         self.paths.contains(path)
@@ -55,7 +55,7 @@ impl<'a> CommitQuestions<'a> {
         self.questions.queries.len()
     }
 
-    /// Whether there are no queries so far.
+    /// Returns whether there are no queries so far.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -105,10 +105,10 @@ impl<'a> CommitQuestions<'a> {
 mod tests {
     use super::super::tree::tests::files;
     use super::*;
-    use quarry_corpus::git::Change;
+    use quarry_history::Change;
 
     fn header(subject: &str) -> Header {
-        Header { id: "0".into(), message: subject.into(), author: "A B".into(), parents: 1 }
+        Header { id: "0".into(), message: subject.into(), author: "A B".into(), parents: 1, seconds: 0 }
     }
 
     const BEFORE: &str = "def keep(a, b):\n    return [a + b for a in range(b)]\n\n\ndef change(a, b):\n    return [a * b for b in range(a)]\n";
@@ -116,7 +116,13 @@ mod tests {
 
     fn commit(subject: &str, after: &str) -> Commit {
         let change = Change { path: "a.py".into(), before: BEFORE.into(), after: after.into() };
-        Commit { header: header(subject), parent: "1".into(), n_files: 1, changes: vec![change] }
+        Commit {
+            header: header(subject),
+            parent: "1".into(),
+            n_files: 1,
+            changes: vec![change],
+            ..Commit::default()
+        }
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub fn questions(functions: &Functions<'_>, extent: Extent) -> Questions {
     questions
 }
 
-/// Whether a question has only words of the name.
+/// Returns whether a question has only words of the name.
 pub(super) fn repeats_name(text: &str, name: &str) -> bool {
     let mut of_name = Vec::new();
     lexical_terms(name, |term, _| of_name.push(term.to_owned()));

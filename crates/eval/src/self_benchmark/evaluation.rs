@@ -36,7 +36,6 @@ pub struct Repository<'a> {
     pub root: &'a Path,
     /// Files below the root ([`super::tree::read`]).
     pub files: &'a [SourceFile],
-    /// Loads models.
     pub load: &'a LoadModel<'a>,
     /// Path of a model given by the user.
     pub model: Option<&'a Path>,

@@ -25,7 +25,6 @@ pub struct HoldOut {
 /// A question to learn from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lesson {
-    /// Where it comes from.
     pub source: QuerySource,
     /// Text of the question.
     pub text: String,
@@ -33,8 +32,8 @@ pub struct Lesson {
     pub functions: Vec<usize>,
 }
 
-/// Which functions are held out, by index: about this share (0..=1), chosen by their code and the seed, so that a change
-/// of one function moves no other one to the other side.
+/// Held-out functions, by index: about this share (0..=1), chosen by their code and the seed, so that a change of one
+/// function moves no other one to the other side.
 #[must_use]
 pub fn held_out_functions(functions: &Functions<'_>, share: f64, seed: u64) -> Vec<bool> {
     let is_held_out = |code: &str| fastrand::Rng::with_seed(fingerprint(code) ^ seed).f64() < share;

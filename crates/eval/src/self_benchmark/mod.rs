@@ -25,8 +25,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use quarry_corpus::formats::repo_search::{RepositoryQuery, Target};
-use quarry_corpus::git::{Commit, HistoryOptions, read_history};
 use quarry_corpus::pairs::{Extent, fingerprint};
+use quarry_history::{Commit, HistoryOptions, read_history};
 use quarry_text::counted;
 use serde::{Deserialize, Serialize};
 
@@ -130,7 +130,7 @@ impl Questions {
 pub struct QuerySet {
     /// Source of the queries.
     pub source: QuerySource,
-    /// What is hidden from search.
+    /// Text hidden from search.
     pub view: View,
     /// The queries.
     pub questions: Questions,
@@ -145,13 +145,13 @@ pub struct SelfBenchmarkOptions {
     pub queries: usize,
     /// Seed of the sample.
     pub seed: u64,
-    /// How much of a function's documentation becomes the query.
+    /// The part of a function's documentation that becomes the query.
     pub extent: Extent,
     /// Whether documentation stays visible in the code when it is the query.
     pub keeps_docs: bool,
     /// Whether names of functions are hidden when documentation is the query.
     pub hides_names: bool,
-    /// How much of the history is read.
+    /// Extent of the history that is read.
     pub history: HistoryOptions,
 }
 
@@ -251,7 +251,7 @@ fn from_history(
         }
         if questions.len() < options.queries { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let is_wanted = |header: &quarry_corpus::git::Header| commits::question(header).is_some();
+    let is_wanted = |header: &quarry_history::Header| commits::question(header).is_some();
     let reach = read_history(root, &options.history, &is_wanted, &is_file, &mut on_commit);
     let mut questions = questions.into_inner();
     questions.add(&batch);

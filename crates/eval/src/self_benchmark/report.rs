@@ -1,4 +1,4 @@
-//! Which method is best on a repository, and whether the difference is significant.
+//! Report of the best method on a repository, and of the significance of differences.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -30,14 +30,14 @@ pub struct SelfBenchmarkReport {
     pub advice: Advice,
 }
 
-/// How well the variants answer the queries of one source.
+/// Measures of the variants on the queries of one source.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "SelfBenchmarkSource")]
 pub struct SourceReport {
     /// Source of the queries.
     #[serde(rename = "proxy")]
     pub source: QuerySource,
-    /// What was hidden from search.
+    /// Text hidden from search.
     pub view: View,
     /// Number of queries.
     pub questions: usize,
@@ -53,7 +53,7 @@ pub struct SourceReport {
     pub best_and_next: Difference,
 }
 
-/// How well a variant answers.
+/// Measures of a variant.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "SelfBenchmarkVariant")]
 pub struct VariantReport {
@@ -121,7 +121,7 @@ pub enum Advice {
         /// Sources by which it is better.
         #[serde(rename = "proxies")]
         sources: Vec<QuerySource>,
-        /// How to search like this variant, if there is a setting for it.
+        /// The setting that searches like this variant, if there is one.
         setting: Option<String>,
     },
     /// A variant is significantly better by one source and significantly worse by another.
@@ -273,7 +273,7 @@ impl SelfBenchmarkReport {
         Sections::new().table(self.table()).text(format!("{words}\n{}", self.advice.text()))
     }
 
-    /// What the marks in the table mean.
+    /// Legend of the table.
     pub(super) fn legend(&self) -> String {
         format!(
             "* significantly better than the second best, + than {0:?}, - significantly worse than {0:?} (paired randomization, \
@@ -307,7 +307,7 @@ impl SelfBenchmarkReport {
 }
 
 impl SourceReport {
-    /// Which variant comes first, and whether that means anything.
+    /// The best variant, and the significance of its lead.
     pub(super) fn best_and_next(&self) -> String {
         let Self { best, next, best_and_next: found, .. } = self;
         let (difference, p) =
@@ -327,11 +327,9 @@ impl Advice {
         match self {
             Advice::KeepDefault { detectable } => {
                 let hidden = detectable.map_or_else(String::new, |difference| {
-                    format!(
-                        "; a variant that is less than {difference:.3} better would not have been detected"
-                    )
+                    format!(", but these questions would not show a difference of less than {difference:.3}")
                 });
-                format!("The default is the best here, or as good as the best: keep it{hidden}.")
+                format!("No variant is significantly better than the default here{hidden}: keep the default.")
             }
             Advice::Change { variant, sources, setting } => {
                 let sources = listed(sources);
@@ -403,7 +401,7 @@ mod tests {
             text.contains("no-rules comes first, 0.001 above search, which may be due to chance"),
             "{text}"
         );
-        assert!(text.contains("keep it"), "{text}");
+        assert!(text.contains("not show a difference of less than 0.018: keep the default"), "{text}");
     }
 
     #[test]

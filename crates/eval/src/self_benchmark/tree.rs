@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use quarry_corpus::dataset::near::NearIndex;
 use quarry_corpus::formats::repo_search::Target;
 use quarry_corpus::pairs::{MIN_CODE_WORDS, cut_out};
 use quarry_source::{
     Call, Language, Limits, References, SourceText, Unit, UnitKind, extract_with_references,
 };
 use quarry_text::identifiers;
+use quarry_text::near::NearIndex;
 use quarry_walk::{self as walk, FileFlags, WalkError, WalkOptions};
 use rayon::prelude::*;
 
@@ -44,7 +44,7 @@ impl SourceFile {
         Self { path: path.to_owned(), flags, bytes, units, calls: references.calls }
     }
 
-    /// Whether a unit of it is part of a test.
+    /// Returns whether a unit of it is part of a test.
     #[must_use]
     pub fn is_test(&self, unit: &Unit) -> bool {
         unit.is_test || self.flags.contains(FileFlags::TEST)
@@ -75,7 +75,6 @@ pub fn read(root: &Path) -> Result<Vec<SourceFile>, WalkError> {
 /// A function that can be an answer.
 #[derive(Debug, Clone)]
 pub struct Function<'a> {
-    /// The file it is in.
     pub file: &'a SourceFile,
     /// Its unit; the first one, if it is long and was split into several.
     pub unit: &'a Unit,
@@ -178,7 +177,7 @@ fn function(file: &SourceFile, number: usize) -> Option<Function<'_>> {
     Some(Function { file, unit, lines: (unit.start_line, last.end_line), code, equal_to: 0 })
 }
 
-/// Whether a unit is a function or a method.
+/// Returns whether a unit is a function or a method.
 #[must_use]
 pub fn is_function(unit: &Unit) -> bool {
     matches!(unit.kind, UnitKind::Function | UnitKind::Method)

@@ -20,15 +20,13 @@ pub struct Variant {
     pub name: String,
     /// Description in a few words.
     pub about: String,
-    /// How units are found.
     pub method: VariantMethod,
-    /// How units are ranked; if units are documents, only the parameters of BM25F are used.
+    /// Weights of the ranking; if units are documents, only the parameters of BM25F are used.
     pub ranking: RankingWeights,
-    /// How to search like this, if a setting does it.
+    /// Setting to search like this, if there is one.
     pub setting: Option<String>,
 }
 
-/// How a variant finds units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VariantMethod {
     /// With the index, as search does.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::tree::{SourceFile, is_function, own_name};
 use quarry_walk::FileFlags;
 
-/// What is hidden from search. Line numbers do not change.
+/// Text hidden from search. Line numbers do not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 pub struct View {
     /// The documentation of functions.

@@ -3,8 +3,11 @@
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 
-use quarry_source::{Call, Language, References, SourceText, language_named};
+use quarry_source::{Call, Import, Language, References, SourceText, language_named};
 
+use super::module::File;
+use super::modules::Modules;
+use super::receiver::Surroundings;
 use super::resolve::{Resolution, Site, is_inside, name_of, resolve};
 use super::stored::StoredReferences;
 use super::words::Words;
@@ -31,7 +34,7 @@ pub(super) struct CalledFile<'a> {
 /// The key by which calls are merged: the containing unit, the name, and the receiver.
 type CallKey<'a> = (Option<usize>, &'a str, Option<&'a str>);
 
-/// Which calls are requested.
+/// Requested calls.
 pub(super) enum Asked<'a> {
     /// Calls of some names, or of aliases that imports give them.
     Names(&'a BTreeSet<&'a str>),
@@ -121,8 +124,13 @@ impl CalledFile<'_> {
     }
 
     /// The calls in some of its units, with their possible targets.
-    pub fn sites_in(&self, units: &BTreeSet<usize>, definitions: &Definitions) -> Vec<(&str, CallSite)> {
-        self.resolved(self.calls_in(units), definitions)
+    pub fn sites_in(
+        &self,
+        units: &BTreeSet<usize>,
+        definitions: &Definitions,
+        modules: &Modules,
+    ) -> Vec<(&str, CallSite)> {
+        self.resolved(self.calls_in(units), definitions, modules)
     }
 
     /// The calls of wanted names, with their possible targets.
@@ -130,9 +138,10 @@ impl CalledFile<'_> {
         &self,
         is_wanted: impl Fn(&str) -> bool,
         definitions: &Definitions,
+        modules: &Modules,
     ) -> Vec<(&str, CallSite)> {
         let calls = self.calls().filter(|(_, call)| is_wanted(name_of(call, &self.references.imports)));
-        self.resolved(calls, definitions)
+        self.resolved(calls, definitions, modules)
     }
 
     /// The calls with the units that contain them.
@@ -149,42 +158,10 @@ impl CalledFile<'_> {
         &'a self,
         calls: impl Iterator<Item = (Option<usize>, &'a Call)>,
         definitions: &Definitions,
+        modules: &Modules,
     ) -> Vec<(&'a str, CallSite)> {
-        let words = Words::default();
-        let known: RefCell<HashMap<CallKey, Resolution>> = RefCell::default();
-        let resolution = |caller: Option<usize>, call: &'a Call, called: &str| {
-            let key = (caller, call.callee.as_str(), call.receiver.as_deref());
-            if let Some(known) = known.borrow().get(&key) {
-                return known.clone();
-            }
-            let record = caller.map(|unit| &self.index.table.units[unit]);
-            let (tree, path) = self.in_tree;
-            let name = caller.map_or("", |unit| self.index.name_of_unit(unit));
-            let is_around = move |byte: usize| {
-                let unit = self.index.unit_around(self.row, byte);
-                unit.is_none_or(|unit| is_inside(name, self.index.name_of_unit(unit)))
-            };
-            let site = Site {
-                tree,
-                path,
-                language: call.language,
-                name,
-                imports: &self.references.imports,
-                text: &self.source,
-                words: &words,
-                unit_bytes: record.map_or(0..0, |unit| unit.start_byte as usize..unit.end_byte as usize),
-                is_around: Box::new(is_around),
-            };
-            let found = definitions
-                .get(called)
-                .map(|candidates| resolve(call, &site, candidates))
-                .unwrap_or_default();
-            known.borrow_mut().insert(key, found.clone());
-            found
-        };
-        let site = |(caller, call): (Option<usize>, &'a Call)| {
-            let called = name_of(call, &self.references.imports);
-            let Resolution { units, is_certain } = resolution(caller, call, called);
+        let site = |(caller, call, called, resolution): (Option<usize>, &'a Call, &'a str, Resolution)| {
+            let Resolution { units, is_certain } = resolution;
             let site = CallSite {
                 root: self.root,
                 path: self.path.to_owned(),
@@ -204,7 +181,70 @@ impl CalledFile<'_> {
             };
             (called, site)
         };
-        calls.map(site).collect()
+        self.resolutions(calls, definitions, modules).into_iter().map(site).collect()
+    }
+
+    /// The imports of the file.
+    pub fn imports(&self) -> &[Import] {
+        &self.references.imports
+    }
+
+    /// The calls in some of its units: unit, line, called name, and possible targets.
+    pub fn targets(
+        &self,
+        units: &BTreeSet<usize>,
+        definitions: &Definitions,
+        modules: &Modules,
+    ) -> Vec<(usize, u32, &str, Resolution)> {
+        let resolved = self.resolutions(self.calls_in(units), definitions, modules).into_iter();
+        resolved.filter_map(|(unit, call, called, found)| Some((unit?, call.line, called, found))).collect()
+    }
+
+    /// Calls with the units that contain them, the called names and the possible targets.
+    fn resolutions<'a>(
+        &'a self,
+        calls: impl Iterator<Item = (Option<usize>, &'a Call)>,
+        definitions: &Definitions,
+        modules: &Modules,
+    ) -> Vec<(Option<usize>, &'a Call, &'a str, Resolution)> {
+        let words = Words::default();
+        let known: RefCell<HashMap<CallKey, Resolution>> = RefCell::default();
+        let resolution = |caller: Option<usize>, call: &'a Call, called: &str| {
+            let key = (caller, call.callee.as_str(), call.receiver.as_deref());
+            if let Some(known) = known.borrow().get(&key) {
+                return known.clone();
+            }
+            let record = caller.map(|unit| &self.index.table.units[unit]);
+            let (tree, path) = self.in_tree;
+            let name = caller.map_or("", |unit| self.index.name_of_unit(unit));
+            let is_around = move |byte: usize| {
+                let unit = self.index.unit_around(self.row, byte);
+                unit.is_none_or(|unit| is_inside(name, self.index.name_of_unit(unit)))
+            };
+            let site = Site {
+                file: File { tree, path, language: call.language },
+                modules,
+                name,
+                imports: &self.references.imports,
+                surroundings: Surroundings {
+                    text: &self.source,
+                    words: &words,
+                    unit_bytes: record.map_or(0..0, |unit| unit.start_byte as usize..unit.end_byte as usize),
+                    is_around: Box::new(is_around),
+                },
+            };
+            let found = definitions
+                .get(called)
+                .map(|candidates| resolve(call, &site, candidates))
+                .unwrap_or_default();
+            known.borrow_mut().insert(key, found.clone());
+            found
+        };
+        let resolved = |(caller, call): (Option<usize>, &'a Call)| {
+            let called = name_of(call, &self.references.imports);
+            (caller, call, called, resolution(caller, call, called))
+        };
+        calls.map(resolved).collect()
     }
 }
 
@@ -237,7 +277,7 @@ fn line_around(source: &str, byte: usize) -> String {
     [mark(is_cut_before), source[start..end].trim(), mark(is_cut_after)].concat()
 }
 
-/// Whether a text contains a name as a whole word.
+/// Returns whether a text contains a name as a whole word.
 fn holds_word(text: &[u8], name: &str) -> bool {
     let is_word_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     let goes_on = |inside: Option<&u8>, beside: Option<&u8>| {

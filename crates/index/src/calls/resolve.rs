@@ -1,13 +1,13 @@
 //! The possible targets of a call, determined from names, scopes and imports only.
 
 use std::collections::{BTreeSet, HashMap};
-use std::ops::Range;
 use std::sync::Arc;
 
 use quarry_source::{Call, Import, Language, NameScope, UnitKind};
 
-use super::module::{Module, directory, imported, last_segment};
-use super::words::{Words, is_word_part};
+use super::module::{File, Module, directory, imported, is_everything, last_segment};
+use super::modules::Modules;
+use super::receiver::{Surroundings, declared, path_words};
 use crate::ranking::rules::last_part;
 
 /// A definition with the called name.
@@ -28,7 +28,7 @@ pub(crate) struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    /// What contains it, with its location.
+    /// The containing definition, with its location.
     fn container(&self) -> Self {
         Self { name: container(self.name), ..*self }
     }
@@ -90,32 +90,50 @@ impl<'a> Family<'a> {
         if name.is_empty() { &[] } else { self.of_type(last_part(name)) }
     }
 
+    /// The members of a type, or those that it inherits.
+    fn members(&self, name: &str, site: &Site) -> Vec<Candidate<'a>> {
+        match self.of_type(name) {
+            [] => self.inherited(name, site),
+            members => members.to_vec(),
+        }
+    }
+
+    fn inherited(&self, name: &str, site: &Site) -> Vec<Candidate<'a>> {
+        site.modules.inherited(name, &site.file, &|base| self.of_type(base).to_vec())
+    }
+
+    /// The members of the declared type of a variable or field.
+    fn declared<'s>(&self, receiver: &'s str, site: &Site<'s>) -> Option<Vec<Candidate<'a>>> {
+        let members = |word: &str| {
+            let members = match word.starts_with(char::is_uppercase) {
+                true => self.members(word, site),
+                false => self.of_type(word).to_vec(),
+            };
+            (!members.is_empty()).then_some(members)
+        };
+        declared(receiver, &site.surroundings, &members)
+    }
+
+    /// Every method; where there is none, every function, since a receiver may be a module.
     fn possible(&self) -> Resolution {
-        Resolution { units: self.any_method.clone(), is_certain: false }
+        match self.any_method.is_empty() {
+            true => by_name(&self.free),
+            false => Resolution { units: self.any_method.clone(), is_certain: false },
+        }
     }
 }
 
 /// The location of a call.
 pub(crate) struct Site<'a> {
-    /// See [`Candidate::tree`].
-    pub tree: usize,
-    /// See [`Candidate::path`].
-    pub path: &'a str,
-    pub language: Language,
+    pub file: File<'a>,
+    pub modules: &'a Modules<'a>,
     /// Qualified name of the unit that contains the call; empty outside of definitions.
     pub name: &'a str,
     pub imports: &'a [Import],
-    /// The text of the file, which may declare the type of a variable.
-    pub text: &'a str,
-    /// The words of that text.
-    pub words: &'a Words<'a>,
-    /// The unit that contains the call: its declarations take precedence.
-    pub unit_bytes: Range<usize>,
-    /// Whether a byte of the text is in what contains that unit, or outside of definitions.
-    pub is_around: Box<dyn Fn(usize) -> bool + 'a>,
+    pub surroundings: Surroundings<'a>,
 }
 
-/// What a call may mean.
+/// Possible meanings of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Resolution {
     /// Numbers of units, ascending.
@@ -128,11 +146,7 @@ pub(crate) struct Resolution {
 /// Receivers that refer to the enclosing type.
 const SELF_NAMES: &[&str] = &["self", "this", "cls", "Self", "$this", "static", "@self", "me", "Me"];
 /// Receivers that refer to a base of the enclosing type.
-const BASE_NAMES: &[&str] = &["super", "super()", "base", "parent", "MyBase"];
-/// Words between a variable and its type.
-const TYPE_WORDS: &[&str] = &[
-    "Arc", "Box", "Option", "Rc", "await", "const", "dyn", "final", "impl", "mut", "new", "ref", "val", "var",
-];
+const BASE_NAMES: &[&str] = &["super", "super()"];
 
 /// The name of the callee in its definition: for an alias, the imported name.
 pub(crate) fn name_of<'a>(call: &'a Call, imports: &'a [Import]) -> &'a str {
@@ -149,28 +163,46 @@ pub(crate) fn name_of<'a>(call: &'a Call, imports: &'a [Import]) -> &'a str {
 /// The possible targets of a call among `candidates`, all definitions with the called name. Empty if it calls
 /// something outside of the tree, as far as can be determined.
 pub(crate) fn resolve<'s>(call: &'s Call, site: &Site<'s>, candidates: &Candidates) -> Resolution {
-    let family = candidates.families.get(&(site.tree, site.language.family()));
+    let family = candidates.families.get(&(site.file.tree, site.file.language.family()));
     let Some(family) = family else { return Resolution::default() };
     match &call.receiver {
         None => resolve_bare(&call.callee, site, &family.all),
-        Some(receiver) => resolve_member(receiver, site, family),
+        Some(receiver) => resolve_member(call, receiver, site, family),
     }
 }
 
 /// A call of a bare name.
 fn resolve_bare(callee: &str, site: &Site, known: &[Candidate]) -> Resolution {
+    let free: Vec<Candidate> =
+        known.iter().filter(|candidate| candidate.kind != UnitKind::Method).copied().collect();
     if let Some((module, name)) = imported(callee, site.imports)
         && (name.is_some() || last_segment(module) == callee)
     {
-        // In some languages, the module of a type has the type's name.
-        let found = in_module(&Module::new(module, site), site, known);
-        return if found.units.is_empty() && name.is_none() { nearest(site, known, false) } else { found };
+        let mut module = Module::new(module, &site.file, site.modules);
+        let mut found = in_module(&module, callee, site, known);
+        if name.is_none() && found.is_none() && module.parts.len() > 1 {
+            // The last part may be the name of a function instead of a module.
+            module.parts.pop();
+            found = in_module(&module, callee, site, known);
+        }
+        // A member of a type may be imported from a type that inherits it.
+        let inherited = |owner: &String| {
+            let found = site.modules.inherited(owner, &site.file, &|base| members_of(known, base));
+            (!found.is_empty()).then(|| nearest(site, &found, true))
+        };
+        found = found.or_else(|| module.parts.last().and_then(inherited));
+        return found.unwrap_or_else(|| match site.modules.has(&module, &site.file) {
+            true => by_name(if free.is_empty() { known } else { &free }),
+            // In some languages, the module of a type has the type's name.
+            false if name.is_none() => by_name(known),
+            false => Resolution::default(),
+        });
     }
     let around = container(site.name);
     let in_scope = |candidate: &&Candidate| {
-        candidate.path == site.path
+        candidate.path == site.file.path
             && is_inside(site.name, container(candidate.name))
-            && (candidate.kind != UnitKind::Method || site.language.calls_own_methods())
+            && (candidate.kind != UnitKind::Method || site.file.language.calls_own_methods())
     };
     let here: Vec<Candidate> = known.iter().filter(in_scope).copied().collect();
     if !here.is_empty() {
@@ -179,252 +211,276 @@ fn resolve_bare(callee: &str, site: &Site, known: &[Candidate]) -> Resolution {
         let deepest = here.iter().map(depth).max().unwrap_or_default();
         return certain(here.into_iter().filter(|candidate| depth(candidate) == deepest));
     }
-    if site.language.calls_own_methods() && !around.is_empty() {
-        let is_own = |candidate: &&Candidate| {
-            candidate.kind == UnitKind::Method && same_type(container(candidate.name), around)
-        };
-        let own: Vec<Candidate> = known.iter().filter(is_own).copied().collect();
-        if !own.is_empty() {
-            return certain(own.into_iter());
+    let has_own = site.file.language.calls_own_methods() && !around.is_empty();
+    let members = |name: &str| match has_own {
+        true => members_of(known, name),
+        false => Vec::new(),
+    };
+    if let Some(found) = own_members(callee, around, site, known, &members) {
+        return found;
+    }
+    match site.file.language.name_scope() {
+        NameScope::File if imports_wholesale_of_tree(site) => {
+            by_name(if free.is_empty() { known } else { &free })
         }
-    }
-    let free: Vec<Candidate> =
-        known.iter().filter(|candidate| candidate.kind != UnitKind::Method).copied().collect();
-    let wholesale = imported_wholesale(site, &free);
-    if !wholesale.is_empty() {
-        return nearest(site, &wholesale, true);
-    }
-    match site.language.name_scope() {
         NameScope::File => Resolution::default(),
         NameScope::Directory => {
-            let beside = |candidate: &Candidate| directory(candidate.path) == directory(site.path);
+            let beside = |candidate: &Candidate| directory(candidate.path) == directory(site.file.path);
             certain(free.into_iter().filter(beside))
         }
         NameScope::Tree => {
             let found = nearest(site, &free, true);
-            if found.units.is_empty() && site.language.calls_own_methods() {
-                // Possibly of a base type.
-                return nearest(site, known, false);
+            if found.units.is_empty() && site.file.language.calls_own_methods() {
+                // Possibly of a base type that is not known.
+                return by_name(known);
             }
             found
         }
     }
 }
 
-/// The candidates in modules that are imported with all their members.
-fn imported_wholesale<'a>(site: &Site, candidates: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
+/// The methods of a type.
+fn members_of<'a>(known: &[Candidate<'a>], name: &str) -> Vec<Candidate<'a>> {
+    let is_member =
+        |member: &&Candidate| member.kind == UnitKind::Method && same_type(container(member.name), name);
+    known.iter().filter(is_member).copied().collect()
+}
+
+/// The members of the type around a call that it calls by their name, or through a reference to itself: its own ones
+/// in the same file, otherwise those that are imported wholesale, otherwise those of its bases or of another part of
+/// it.
+fn own_members<'a>(
+    name: &str,
+    around: &str,
+    site: &Site,
+    known: &[Candidate<'a>],
+    members: &dyn Fn(&str) -> Vec<Candidate<'a>>,
+) -> Option<Resolution> {
+    let own = members(around);
+    let here: Vec<Candidate> = own.iter().filter(|member| member.path == site.file.path).copied().collect();
+    if !here.is_empty() {
+        return Some(nearest(site, &here, true));
+    }
+    let wholesale = imported_wholesale(name, site, known);
+    if !wholesale.is_empty() {
+        return Some(nearest(site, &wholesale, true));
+    }
+    let mut found = site.modules.inherited(last_part(around), &site.file, members);
+    // Another type may have the same name.
+    found.extend(own);
+    (!found.is_empty()).then(|| nearest(site, &found, true))
+}
+
+/// The modules that are imported with all their members.
+fn wholesale_modules(site: &Site) -> Vec<Module> {
     let is_wholesale = |import: &&Import| {
-        import.names.iter().any(|name| name.name == "*" && name.alias.is_none())
-            || import.names.is_empty() && site.language.name_scope() != NameScope::File
+        import.names.iter().any(is_everything)
+            || import.names.is_empty() && site.file.language.name_scope() != NameScope::File
     };
-    let modules: Vec<Module> =
-        site.imports.iter().filter(is_wholesale).map(|import| Module::new(&import.module, site)).collect();
+    let imports = site.imports.iter().filter(is_wholesale);
+    imports.map(|import| Module::new(&import.module, &site.file, site.modules)).collect()
+}
+
+/// Returns whether a module of the tree is imported with all its members, some of which may not be known.
+fn imports_wholesale_of_tree(site: &Site) -> bool {
+    wholesale_modules(site).iter().any(|module| site.modules.has(module, &site.file))
+}
+
+/// The candidates in modules that are imported with all their members, or in those that these pass on.
+fn imported_wholesale<'a>(name: &str, site: &Site, candidates: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
+    let modules = wholesale_modules(site);
     let is_in = |candidate: &&Candidate| modules.iter().any(|module| module.level(candidate) > 1);
-    candidates.iter().filter(is_in).copied().collect()
+    let found: Vec<Candidate> = candidates.iter().filter(is_in).copied().collect();
+    if !found.is_empty() {
+        return found;
+    }
+    if site.file.language.name_scope() != NameScope::File {
+        let types = modules.iter().filter_map(|module| module.parts.last());
+        let inherited =
+            |owner: &String| site.modules.inherited(owner, &site.file, &|base| members_of(candidates, base));
+        return types.flat_map(inherited).collect();
+    }
+    let matching = |module: &Module| best_in(module, candidates, 2);
+    modules.iter().flat_map(|module| site.modules.through(module, name, &site.file, &matching)).collect()
 }
 
 /// The members of types that a file may name without importing each of them.
-fn in_reach<'a>(site: &Site, members: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
-    let reaches = |candidate: &Candidate| match site.language.name_scope() {
-        NameScope::File => candidate.path == site.path,
-        NameScope::Directory => directory(candidate.path) == directory(site.path),
+fn in_reach<'a>(name: &str, site: &Site, members: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
+    let reaches = |candidate: &Candidate| match site.file.language.name_scope() {
+        NameScope::File => candidate.path == site.file.path,
+        NameScope::Directory => directory(candidate.path) == directory(site.file.path),
         NameScope::Tree => true,
     };
-    let is_in_reach =
-        |member: &&Candidate| reaches(member) || !imported_wholesale(site, &[member.container()]).is_empty();
+    let is_in_reach = |member: &&Candidate| {
+        reaches(member) || !imported_wholesale(name, site, &[member.container()]).is_empty()
+    };
     members.iter().filter(is_in_reach).copied().collect()
 }
 
 /// The members of a type that is imported from a module which does not contain it: a module may pass on the types of
-/// those below it. Elsewhere, a type is only of the same name.
-fn reexported(module: &Module, site: &Site, members: &[Candidate]) -> Resolution {
-    let is_below = |member: &&Candidate| module.level(&member.container()) > 1;
-    let below: Vec<Candidate> = members.iter().filter(is_below).copied().collect();
-    if below.is_empty() { nearest(site, members, false) } else { nearest(site, &below, true) }
+/// others. Elsewhere, a type is only of the same name.
+fn reexported(module: &Module, name: &str, site: &Site, members: &[Candidate]) -> Resolution {
+    let matching = |module: &Module| {
+        members.iter().filter(|member| module.level(&member.container()) > 1).copied().collect::<Vec<_>>()
+    };
+    let mut found = matching(module);
+    if found.is_empty() || n_definitions(&found) > 1 {
+        let through = site.modules.through(module, name, &site.file, &matching);
+        found = if through.is_empty() { found } else { through };
+    }
+    if found.is_empty() { by_name(members) } else { nearest(site, &found, true) }
 }
 
 /// A call of a name with a receiver or qualifier.
-fn resolve_member<'s>(receiver: &'s str, site: &Site<'s>, family: &Family) -> Resolution {
+fn resolve_member<'s>(call: &'s Call, receiver: &'s str, site: &Site<'s>, family: &Family) -> Resolution {
     let around = enclosing_type(site, family);
     if SELF_NAMES.contains(&receiver) {
-        let found = nearest(site, family.of_same_type(around), true);
-        return if found.units.is_empty() { family.possible() } else { found };
+        let members = |name: &str| family.of_same_type(name).to_vec();
+        let own = own_members(&call.callee, around, site, &family.methods, &members);
+        return own.unwrap_or_else(|| family.possible());
     }
-    if BASE_NAMES.contains(&receiver) {
+    if BASE_NAMES.contains(&receiver) || site.file.language.base_names().iter().any(|name| name == receiver) {
+        let inherited = family.inherited(last_part(around), site);
+        if !inherited.is_empty() {
+            return nearest(site, &inherited, true);
+        }
         let others = family.methods.iter().filter(|candidate| !same_type(container(candidate.name), around));
         return Resolution { units: others.map(|candidate| candidate.unit).collect(), is_certain: false };
     }
     let words = path_words(receiver);
     let (Some(first), Some(last)) = (words.first(), words.last()) else { return family.possible() };
+    // The value of a call may be of any type, wherever the function is.
+    let is_path = !receiver.contains(['(', '[', '{']);
     if let Some((imported_from, name)) = imported(first, site.imports) {
-        let mut module = Module::new(imported_from, site);
+        let mut module = Module::new(imported_from, &site.file, site.modules);
+        let is_in_tree = site.modules.has(&module, &site.file);
         module.parts.extend(name.filter(|name| *name != "default").map(str::to_owned));
         module.parts.extend(words[1..].iter().map(|word| (*word).to_owned()));
-        let found = in_module(&module, site, &family.all);
-        if !found.units.is_empty() {
+        if is_path && let Some(found) = in_module(&module, &call.callee, site, &family.all) {
             return found;
         }
-        let real_name = name.unwrap_or(first);
-        if words.len() == 1 && !family.of_type(real_name).is_empty() {
-            return reexported(&Module::new(imported_from, site), site, family.of_type(real_name));
+        let real_name =
+            if words.len() == 1 { name.filter(|name| *name != "default").unwrap_or(first) } else { last };
+        if is_path && !family.of_type(real_name).is_empty() {
+            module.parts.pop_if(|part| part.as_str() == real_name);
+            return reexported(&module, real_name, site, family.of_type(real_name));
         }
-        // An object of the module may have any type; a receiver that is written like a path is outside of the tree.
-        let is_value = words.len() > 1 || name.is_some_and(|name| name.starts_with(char::is_lowercase));
-        return if is_value && !receiver.contains("::") {
-            declared(receiver, site, family)
-                .map_or_else(Resolution::default, |owner| certain(family.of_type(owner).iter().copied()))
-        } else {
-            Resolution::default()
-        };
+        if is_path && is_in_tree {
+            let inherited = family.inherited(real_name, site);
+            if !inherited.is_empty() {
+                return nearest(site, &inherited, true);
+            }
+        }
+        if is_path && let Some(members) = family.declared(receiver, site) {
+            return certain(members.into_iter());
+        }
+        return if is_in_tree || !is_path { family.possible() } else { Resolution::default() };
     }
     if receiver.contains("::") || matches!(*first, "crate" | "super") {
-        let found = in_module(&Module::new(receiver, site), site, &family.all);
-        return if found.units.is_empty() { nearest(site, family.of_type(last), false) } else { found };
-    }
-    if !family.of_type(last).is_empty() {
-        let reached = in_reach(site, family.of_type(last));
-        return match reached.is_empty() {
-            true => nearest(site, family.of_type(last), false),
-            false => nearest(site, &reached, true),
+        let module = Module::new(receiver, &site.file, site.modules);
+        if let Some(found) = in_module(&module, &call.callee, site, &family.all) {
+            return found;
+        }
+        let members = family.members(last, site);
+        return match members.is_empty() {
+            false => by_name(&members),
+            true if site.modules.has(&module, &site.file) => by_name(&family.all),
+            true => Resolution::default(),
         };
     }
+    if is_path && (words.len() > 1 || site.file.language.has_global_modules()) {
+        // A qualified name needs no import.
+        let module = Module::named(&words);
+        let found: Vec<Candidate> = best_in(&module, &family.all, 3);
+        let is_whole = |candidate: &Candidate| words.len() > 1 || container(candidate.name) == *first;
+        if !found.is_empty() && found.iter().all(is_whole) {
+            return nearest(site, &found, true);
+        }
+    }
+    let members = if is_path { family.members(last, site) } else { family.of_type(last).to_vec() };
+    if !members.is_empty() {
+        let reached = in_reach(&call.callee, site, &members);
+        return if reached.is_empty() { by_name(&members) } else { nearest(site, &reached, true) };
+    }
     if !receiver.ends_with([')', ']'])
-        && let Some(owner) = declared(receiver, site, family)
+        && let Some(members) = family.declared(receiver, site)
     {
-        return nearest(site, family.of_type(owner), true);
+        return nearest(site, &members, true);
     }
     // A module may be used without an import, as in Rust and Erlang, and so may a variable.
-    let named =
-        Module { parts: vec![(*last).to_owned()], is_whole: false, is_own: false, is_directory: false };
+    let named = Module::named(&[last]);
     let is_named = |candidate: &&Candidate| named.level(candidate) == 3;
-    let free: Arc<[usize]> = match words.len() {
+    let free: Vec<usize> = match words.len() {
         1 => family.free.iter().filter(is_named).map(|candidate| candidate.unit).collect(),
-        _ => Arc::default(),
+        _ => Vec::new(),
     };
-    if free.is_empty() { family.possible() } else { Resolution { units: free, is_certain: false } }
-}
-
-/// The candidates in a module that match it best.
-fn in_module(module: &Module, site: &Site, known: &[Candidate]) -> Resolution {
-    let best = known.iter().map(|candidate| module.level(candidate)).max().unwrap_or_default();
-    if best == 0 {
-        return Resolution::default();
+    if free.is_empty() {
+        return family.possible();
     }
-    let found: Vec<Candidate> =
-        known.iter().filter(|candidate| module.level(candidate) == best).copied().collect();
-    nearest(site, &found, best > 1)
+    let units: BTreeSet<usize> = free.into_iter().chain(family.any_method.iter().copied()).collect();
+    Resolution { units: units.into_iter().collect(), is_certain: false }
 }
 
-/// The candidates nearest to a call: in its file, otherwise in its directory, otherwise anywhere.
+/// The candidates in a module that match it best, or else in those that it passes them on from; `None` if there are
+/// none.
+fn in_module(module: &Module, name: &str, site: &Site, known: &[Candidate]) -> Option<Resolution> {
+    let direct = best_in(module, known, 3);
+    if !direct.is_empty() {
+        return Some(nearest(site, &direct, true));
+    }
+    let matching = |module: &Module| best_in(module, known, 2);
+    let through = site.modules.through(module, name, &site.file, &matching);
+    if !through.is_empty() {
+        return Some(nearest(site, &through, true));
+    }
+    let level = known.iter().map(|candidate| module.level(candidate)).max().filter(|level| *level > 0)?;
+    Some(nearest(site, &best_in(module, known, level), level > 1))
+}
+
+/// The candidates that match a module best, if they do at least at a level.
+fn best_in<'a>(module: &Module, known: &[Candidate<'a>], least: u8) -> Vec<Candidate<'a>> {
+    let levels: Vec<u8> = known.iter().map(|candidate| module.level(candidate)).collect();
+    let best = levels.iter().copied().max().unwrap_or_default();
+    if best < least {
+        return Vec::new();
+    }
+    known.iter().zip(levels).filter(|(_, level)| *level == best).map(|(candidate, _)| *candidate).collect()
+}
+
+/// Everything with the called name.
+fn by_name(candidates: &[Candidate]) -> Resolution {
+    Resolution { units: units_of(candidates), is_certain: false }
+}
+
+fn units_of(candidates: &[Candidate]) -> Arc<[usize]> {
+    candidates.iter().map(|candidate| candidate.unit).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// The candidates nearest to a call: in its file, otherwise in its directory, otherwise anywhere. All of them, if that
+/// does not determine one.
 fn nearest(site: &Site, candidates: &[Candidate], is_certain: bool) -> Resolution {
     let distance = |candidate: &Candidate| match () {
-        () if candidate.path == site.path => 0,
-        () if directory(candidate.path) == directory(site.path) => 1,
+        () if candidate.path == site.file.path => 0,
+        () if directory(candidate.path) == directory(site.file.path) => 1,
         () => 2,
     };
     let least = candidates.iter().map(distance).min().unwrap_or_default();
     let found: Vec<Candidate> =
         candidates.iter().filter(|candidate| distance(candidate) == least).copied().collect();
-    let is_certain = is_certain && n_definitions(&found) == 1;
-    Resolution { units: found.iter().map(|candidate| candidate.unit).collect(), is_certain }
+    match is_certain && n_definitions(&found) == 1 {
+        true => Resolution { units: units_of(&found), is_certain },
+        false => by_name(candidates),
+    }
 }
 
 fn certain<'a>(candidates: impl Iterator<Item = Candidate<'a>>) -> Resolution {
     let found: Vec<Candidate> = candidates.collect();
-    let is_certain = n_definitions(&found) == 1;
-    Resolution { units: found.iter().map(|candidate| candidate.unit).collect(), is_certain }
+    Resolution { units: units_of(&found), is_certain: n_definitions(&found) == 1 }
 }
 
 /// Number of distinct definitions: those with the same name in a file are overloads, clauses or parts of one.
 pub(crate) fn n_definitions(candidates: &[Candidate]) -> usize {
     candidates.iter().map(|candidate| (candidate.path, candidate.name)).collect::<BTreeSet<_>>().len()
-}
-
-/// The type of a variable or field, among those with one of the methods, if one of them is declared beside its name.
-fn declared<'s, 'a>(receiver: &'s str, site: &Site<'s>, family: &Family<'a>) -> Option<&'a str> {
-    let variable = *path_words(receiver).last()?;
-    let text = site.text;
-    let positions = site.words.positions(text, variable);
-    let begin = positions.partition_point(|at| *at < site.unit_bytes.start);
-    let end = positions.partition_point(|at| *at < site.unit_bytes.end);
-    let owner = |at: &usize| {
-        // Text further away says nothing about the variable.
-        let before = &text[text.ceil_char_boundary(at.saturating_sub(MAX_DECLARATION_BYTES))..*at];
-        let after =
-            &text[at + variable.len()..text.floor_char_boundary(at + variable.len() + MAX_DECLARATION_BYTES)];
-        type_after(after, family).or_else(|| type_before(before, family))
-    };
-    // A field may be declared anywhere in the file, a variable only around the call.
-    let is_field = receiver != variable;
-    let in_scope = positions.iter().filter(|at| is_field || (site.is_around)(**at));
-    positions[begin..end].iter().chain(in_scope).find_map(owner)
-}
-
-/// Number of bytes beside a variable in which its type is searched.
-const MAX_DECLARATION_BYTES: usize = 256;
-
-/// A type as in `x: &mut Cart`, `x := shop.Cart{`, `x = Cart::new()`, `x *Cart`.
-fn type_after<'a>(text: &str, family: &Family<'a>) -> Option<&'a str> {
-    let owner = |word: &str| family.owners.get_key_value(word).map(|(owner, _)| *owner);
-    let mut rest = text;
-    for _ in 0..6 {
-        let next = rest.trim_start_matches([' ', '\t', ':', '=', '&', '*', '?', '!', '<', '[', ']']);
-        if next.len() == rest.len() {
-            return None;
-        }
-        let (word, after) = next.split_at(next.find(|c| !is_word_part(c)).unwrap_or(next.len()));
-        if let Some(owner) = owner(word) {
-            return Some(owner);
-        }
-        rest = match after.strip_prefix("::").or_else(|| after.strip_prefix('.')) {
-            // Any part of a path may be the type.
-            Some(path) => {
-                let word = path.split(|c| !is_word_part(c)).next().unwrap_or_default();
-                return owner(word);
-            }
-            None if TYPE_WORDS.contains(&word) => after,
-            None => return None,
-        };
-    }
-    None
-}
-
-/// A type as in `Cart x`, `Cart<Item> x`, `Cart *x`.
-fn type_before<'a>(text: &str, family: &Family<'a>) -> Option<&'a str> {
-    let before = text.trim_end_matches([' ', '\t', '*', '&', '?', '$']);
-    if before.len() == text.len() {
-        return None;
-    }
-    let before = match before.strip_suffix('>') {
-        Some(generic) => generic.rsplit_once('<')?.0,
-        None => before.trim_end_matches(['[', ']']),
-    };
-    let start = before
-        .rfind(|c| !is_word_part(c))
-        .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
-    family.owners.get_key_value(&before[start..]).map(|(owner, _)| *owner)
-}
-
-/// The identifiers of `a.b[0]::c`, without those in brackets.
-fn path_words(receiver: &str) -> Vec<&str> {
-    let mut words = Vec::new();
-    let mut depth = 0usize;
-    let mut start = None;
-    for (at, c) in receiver.char_indices().chain([(receiver.len(), ' ')]) {
-        if depth == 0 && is_word_part(c) {
-            start.get_or_insert(at);
-            continue;
-        }
-        if let Some(start) = start.take() {
-            words.push(&receiver[start..at]);
-        }
-        match c {
-            '(' | '[' | '{' | '<' => depth += 1,
-            ')' | ']' | '}' | '>' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    words
 }
 
 /// The container of a qualified name; empty for top-level names.

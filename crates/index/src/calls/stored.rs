@@ -8,7 +8,7 @@ use quarry_source::{
     Call, Diagnostic, Import, ImportedName, Language, References, SourceText, language_named,
 };
 
-/// How the receiver of a call is stored: not at all, as the bytes before the call, or as text.
+/// Storage of the receiver of a call: none, as the bytes before the call, or as text.
 const RECEIVERS: u8 = 0b11;
 const NO_RECEIVER: u8 = 0;
 const RECEIVER_BEFORE: u8 = 1;

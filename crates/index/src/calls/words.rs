@@ -1,13 +1,12 @@
-//! Where the words of a text are.
+//! Positions of the words of a text.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Where words of a text are, ascending.
+/// Positions of words of a text, ascending.
 #[derive(Default)]
 pub(crate) struct Words<'a> {
-    /// Those that were asked for.
     known: RefCell<HashMap<&'a str, Rc<[usize]>>>,
     /// All of them, once many were asked for.
     all: OnceCell<HashMap<&'a str, Rc<[usize]>>>,

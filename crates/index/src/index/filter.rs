@@ -1,4 +1,4 @@
-//! Which units a search may find.
+//! Filters of units.
 
 use std::sync::Arc;
 
@@ -19,6 +19,25 @@ pub struct Filter {
     roots: Vec<usize>,
     /// A directory with a trailing `/`; empty for all.
     directory: String,
+    paths: Vec<PathTest>,
+    /// In lower case, with `*` and `?`; empty for all.
+    names: Vec<String>,
+}
+
+/// A test that a path has to pass, in any case of letters.
+#[derive(Debug, Clone)]
+struct PathTest {
+    part: PathPart,
+    is_exclusion: bool,
+}
+
+#[derive(Debug, Clone)]
+enum PathPart {
+    /// A part of the path in lower case.
+    Within(String),
+    /// Its beginning in lower case.
+    Start(String),
+    Glob(Gitignore),
 }
 
 /// A glob that includes files, or with a leading `!` excludes them.
@@ -70,6 +89,44 @@ impl Filter {
         Ok(self)
     }
 
+    /// Adds languages ([`new`](Self::new)), kinds, and names of units: of these, one of each sort has to match. A name is
+    /// qualified or its last part, in any case of letters, with `*` and `?`.
+    ///
+    /// # Errors
+    /// When a language is unknown.
+    pub fn or(mut self, languages: &[String], kinds: &[UnitKind], names: &[String]) -> Result<Self, Error> {
+        self.languages.extend(Self::new(languages, kinds, &[])?.languages);
+        self.kinds.extend(kinds);
+        self.names.extend(names.iter().map(|name| name.to_lowercase()));
+        Ok(self)
+    }
+
+    /// Adds a test that all paths have to pass, or with `is_exclusion` must not, in any case of letters: a part of the
+    /// path, its beginning after a leading `/`, or a glob of gitignore if there is one of `*?[` in it.
+    ///
+    /// # Errors
+    /// When a glob is malformed.
+    pub fn and_path(mut self, text: &str, is_exclusion: bool) -> Result<Self, Error> {
+        let part = if text.contains(['*', '?', '[']) {
+            let malformed = |source| Error::Glob { glob: text.to_owned(), source };
+            let mut builder = GitignoreBuilder::new("");
+            builder.allow_unclosed_class(false).case_insensitive(true).map_err(malformed)?;
+            // A leading `!` would negate it.
+            builder
+                .add_line(None, &text.replacen('!', "\\!", usize::from(text.starts_with('!'))))
+                .map_err(malformed)?;
+            PathPart::Glob(builder.build().map_err(malformed)?)
+        } else {
+            let text = text.strip_prefix("./").unwrap_or(text).to_lowercase();
+            match text.strip_prefix('/') {
+                Some(start) => PathPart::Start(start.to_owned()),
+                None => PathPart::Within(text),
+            }
+        };
+        self.paths.push(PathTest { part, is_exclusion });
+        Ok(self)
+    }
+
     /// Excludes files that have any of `flags`.
     #[must_use]
     pub fn without(self, flags: FileFlags) -> Self {
@@ -90,7 +147,7 @@ impl Filter {
         Self { directory, ..self }
     }
 
-    /// Whether files of a searched path, by index, pass.
+    /// Returns whether files of a searched path, by index, pass.
     #[must_use]
     pub fn root(&self, number: usize) -> bool {
         self.roots.is_empty() || self.roots.contains(&number)
@@ -120,20 +177,21 @@ impl Filter {
         &self.directory
     }
 
-    /// Whether it looks at more than tree, directory, language and kind.
+    /// Returns whether it looks at more than tree, directory, language and kind.
     #[must_use]
     pub fn has_others(&self) -> bool {
-        !self.globs.is_empty() || !self.without.is_empty()
+        let by_path = !self.globs.is_empty() || !self.paths.is_empty();
+        by_path || !self.without.is_empty() || !self.names.is_empty()
     }
 
-    /// Whether everything passes.
+    /// Returns whether everything passes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let is_everywhere = self.roots.is_empty() && self.directory.is_empty() && self.globs.is_empty();
-        is_everywhere && self.languages.is_empty() && self.kinds.is_empty() && self.without.is_empty()
+        let is_everywhere = self.roots.is_empty() && self.directory.is_empty() && !self.has_others();
+        is_everywhere && self.languages.is_empty() && self.kinds.is_empty()
     }
 
-    /// Whether all units of a file pass; `path` is relative to the root, `language` is the name of a language.
+    /// Returns whether all units of a file pass; `path` is relative to the root, `language` is the name of a language.
     #[must_use]
     pub fn file(&self, path: &str, language: &str, flags: FileFlags) -> bool {
         let extension = || path.rsplit_once('.').map_or("", |(_, extension)| extension);
@@ -142,28 +200,79 @@ impl Filter {
         self.path(path, flags) && (self.language(language) || self.languages.iter().any(is_shared))
     }
 
-    /// Whether a file passes regardless of its language; the cells of a notebook have languages of their own.
+    /// Returns whether a file passes regardless of its language; the cells of a notebook have languages of their own.
     #[must_use]
     pub fn path(&self, path: &str, flags: FileFlags) -> bool {
         !self.without.intersects(flags)
             && path.starts_with(&self.directory)
+            && self.paths.iter().all(|test| test.part.matches(path) != test.is_exclusion)
             && match self.globs.iter().rev().find(|glob| glob.matches(path)) {
                 Some(glob) => !glob.is_exclusion,
                 None => self.globs.iter().all(|glob| glob.is_exclusion),
             }
     }
 
-    /// Whether units in a language, given by its name, pass.
+    /// Returns whether units in a language, given by its name, pass.
     #[must_use]
     pub fn language(&self, name: &str) -> bool {
         self.languages.is_empty() || self.languages.iter().any(|wanted| wanted.name() == name)
     }
 
-    /// Whether units of this kind pass.
+    /// Returns whether text that is in no unit passes, which has neither kind nor name.
+    #[must_use]
+    pub fn takes_parts(&self) -> bool {
+        self.kinds.is_empty() && self.names.is_empty()
+    }
+
+    /// Returns whether units of this kind pass.
     #[must_use]
     pub fn kind(&self, kind: UnitKind) -> bool {
         self.kinds.is_empty() || self.kinds.contains(&kind)
     }
+
+    /// Returns whether units with this qualified name pass.
+    #[must_use]
+    pub fn name(&self, name: &str) -> bool {
+        if self.names.is_empty() {
+            return true;
+        }
+        let name = name.to_lowercase();
+        let own = name.rsplit_once('.').map_or(name.as_str(), |(_, own)| own);
+        self.names.iter().any(|pattern| [name.as_str(), own].into_iter().any(|name| wildcard(pattern, name)))
+    }
+}
+
+impl PathPart {
+    fn matches(&self, path: &str) -> bool {
+        match self {
+            Self::Within(part) => path.to_lowercase().contains(part),
+            Self::Start(start) => path.to_lowercase().starts_with(start),
+            Self::Glob(glob) => glob.matched_path_or_any_parents(path, false).is_ignore(),
+        }
+    }
+}
+
+/// Returns whether a text is what a pattern stands for, in which `*` is any text and `?` any character.
+fn wildcard(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+    let (mut at, mut next) = (0, 0);
+    // The last `*`, and the text that it does not stand for yet.
+    let mut any: Option<(usize, usize)> = None;
+    while next < text.len() {
+        match (pattern.get(at), any) {
+            (Some('*'), _) => {
+                any = Some((at, next));
+                at += 1;
+            }
+            (Some(&c), _) if c == '?' || c == text[next] => (at, next) = (at + 1, next + 1),
+            (_, Some((star, from))) => {
+                any = Some((star, from + 1));
+                (at, next) = (star + 1, from + 1);
+            }
+            _ => return false,
+        }
+    }
+    pattern[at..].iter().all(|c| *c == '*')
 }
 
 impl PathGlob {
@@ -241,6 +350,35 @@ mod tests {
         assert!(Filter::default().below("/").is_empty());
         let second = Filter::default().in_roots(vec![1]);
         assert!(!second.is_empty() && second.root(1) && !second.root(0) && Filter::default().root(7));
+    }
+
+    #[test]
+    fn parts_of_paths_narrow_and_exclude() {
+        let check = |text: &str, is_exclusion, path: &str| {
+            let filter = Filter::default().and_path(text, is_exclusion).unwrap();
+            assert!(!filter.is_empty() && filter.has_others());
+            filter.path(path, FileFlags::empty())
+        };
+        assert!(check("modules/", false, "a/Modules/b.go") && !check("modules/", false, "modules.go"));
+        assert!(check("/modules/", false, "modules/b.go") && !check("/modules/", false, "a/modules/b.go"));
+        assert!(!check("test", true, "a/Tests/b.go") && check("test", true, "a/b.go"));
+        assert!(check("*.GO", false, "a/b.go") && !check("*.go", true, "a/b.go"));
+        assert!(check("mod*s/x", false, "mods/x/y/b.go"));
+        let both = Filter::default().and_path("a", false).unwrap().and_path("b", false).unwrap();
+        assert!(both.path("a/b", FileFlags::empty()) && !both.path("a/c", FileFlags::empty()));
+        assert!(matches!(Filter::default().and_path("a*[b", false), Err(Error::Glob { .. })));
+    }
+
+    #[test]
+    fn names_narrow() {
+        let check = |pattern: &str, name: &str| {
+            Filter::default().or(&[], &[], &[pattern.to_owned()]).unwrap().name(name)
+        };
+        assert!(
+            check("parse*", "Parser.parseLine") && check("Parse*", "parser") && check("*.parse", "a.b.parse")
+        );
+        assert!(!check("parse", "parseLine") && !check("parse*", "reparse") && !check("parse", ""));
+        assert!(check("p?r*e*", "parse_tree") && !check("p?r", "paar") && check("a*b*c", "aXbXbc"));
     }
 
     #[test]

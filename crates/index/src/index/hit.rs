@@ -7,7 +7,7 @@ use crate::Index;
 /// A unit in the ranked answer to a search.
 #[derive(Debug, Clone)]
 pub struct Hit {
-    /// Number of the unit in the index.
+    /// Number of the unit in the index; [`NO_UNIT`](Self::NO_UNIT) for a part of a file that is in none.
     pub unit: usize,
     /// Index of the searched path in which it was found; 0 if there is only one.
     pub root: usize,
@@ -29,6 +29,11 @@ pub struct Hit {
     pub score: f32,
     /// The signals that make up the score.
     pub parts: ScoreParts,
+}
+
+impl Hit {
+    /// The number of no unit.
+    pub const NO_UNIT: usize = usize::MAX;
 }
 
 /// The signals that make up a score.
@@ -72,6 +77,12 @@ pub struct ScoreParts {
     pub issue: f32,
     /// The unit's share for an issue: in a softmax over `issue`, 0 to 1.
     pub issue_share: f32,
+    /// Its shares as the cause of a report and as the function that is described, of which `issue_share` is the mixture.
+    #[serde(skip)]
+    pub issue_shares: [f32; 2],
+    /// The unit's share for the text as an ordinary query, if that is mixed with `issue_share`.
+    #[serde(skip)]
+    pub query_share: f32,
     /// The share of the query that its string literals print, if the query is a message; less in tests and generated
     /// code.
     pub message: f32,
@@ -79,10 +90,6 @@ pub struct ScoreParts {
     pub reranker: f32,
     /// Factor for that cosine; 1 without a re-ranker.
     pub reranker_factor: f32,
-    /// Cosine of the passage that the re-ranker's own re-ranker read, -1 to 1; 0 without one, or if it read nothing of the unit.
-    pub second_reranker: f32,
-    /// Factor for that cosine; 1 without one.
-    pub second_reranker_factor: f32,
     /// Log-odds of the unit by the cross-encoder; 0 without one, or if it was not read.
     pub cross_encoder: f32,
     /// Factor for these; 1 without one.

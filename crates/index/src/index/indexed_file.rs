@@ -8,7 +8,7 @@ use crate::index::roots::Tree;
 use crate::storage::table::{FileRecord, UnitRecord};
 use crate::{Error, Filter, Hit, Index, ScoreParts};
 
-/// Which units of a file pass a filter, as far as the file determines it.
+/// Units of a file that pass a filter, as far as the file determines it.
 #[derive(Clone, Copy)]
 enum Allowed {
     None,
@@ -58,6 +58,7 @@ impl Index {
         let unit = |unit: &UnitRecord| {
             let is_allowed = |(filter, of_file): (&Filter, Allowed)| {
                 filter.kind(unit.kind())
+                    && filter.name(self.table.text(unit.name))
                     && match of_file {
                         Allowed::All => true,
                         Allowed::OfLanguage => filter.language(self.table.text(unit.language)),
@@ -142,20 +143,34 @@ pub struct IndexedFile<'a> {
     units: Vec<usize>,
 }
 
-impl IndexedFile<'_> {
+impl<'a> IndexedFile<'a> {
+    /// A file without units that pass.
+    pub(crate) fn empty(index: &'a Index, row: usize) -> Self {
+        Self { index, row, units: Vec::new() }
+    }
+
+    pub(crate) fn row(&self) -> usize {
+        self.row
+    }
+
+    /// The index of the searched path that it is found in, and its path relative to that.
+    pub(crate) fn place(&self) -> Option<(usize, &'a str)> {
+        self.index.root_of(self.row).map(|(root, path)| (root.number, path))
+    }
+
     /// Reads its content as [`Index::text`] does.
     ///
     /// # Errors
     /// When it cannot be read.
     pub fn text(&self) -> Result<SourceText, Error> {
-        let (root, path) = self.index.root_of(self.row).map_or((0, ""), |(root, path)| (root.number, path));
+        let (root, path) = self.place().unwrap_or((0, ""));
         self.index.text_in(root, path)
     }
 
     /// Its path, relative to the searched path that it is found in, `/` between its parts.
     #[must_use]
     pub fn path(&self) -> &str {
-        self.index.root_of(self.row).map_or("", |(_, path)| path)
+        self.place().map_or("", |(_, path)| path)
     }
 
     /// Name of its language.
@@ -167,6 +182,11 @@ impl IndexedFile<'_> {
     /// Its units, with a score of 0.
     pub fn hits(&self) -> impl Iterator<Item = Hit> {
         self.units.iter().map(|&unit| self.index.unit(unit))
+    }
+
+    /// The numbers of its units, in order.
+    pub fn unit_numbers(&self) -> impl Iterator<Item = usize> {
+        self.units.iter().copied()
     }
 
     /// The numbers of its units, each with its 0-based lines in the text, in order.

@@ -16,6 +16,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::index::Dense;
 use crate::index::roots::{Root, Tree};
 use crate::index::scope::Scope;
+use crate::index::unindexed::Others;
 use crate::lexical::{
     Bm25f, LexicalIndex, Part, TermCount, TermCounts, TermFrequencies, Terms, WholeCollection, term_weights,
 };
@@ -247,13 +248,15 @@ impl Index {
                 }));
             }
             files.extend(tree.files);
-            let found = WalkOptions { max_bytes: u64::MAX, hidden: true, ignored: true };
+            let found =
+                WalkOptions { max_bytes: u64::MAX, hidden: true, ignored: true, ..WalkOptions::default() };
             let (scope, filter) = (Scope::default(), Filter::default());
             let root = Root { number: tree.number, base: tree.root.clone(), scope, found, filter };
             of_index.push(Tree {
                 base: tree.root,
                 files: start..files.len(),
                 unread: Vec::new(),
+                others: Others::of(PathBuf::new()),
                 roots: vec![root],
                 stored: None,
                 unsaved: HashMap::new(),

@@ -11,13 +11,15 @@ use quarry_walk::{Skipped, WalkOptions};
 use crate::index::Dense;
 use crate::index::intact::Intact;
 use crate::index::scope::Scope;
+use crate::index::unindexed::Others;
 use crate::lexical::LexicalIndex;
 use crate::storage::index_directory::IndexDirectory;
 use crate::storage::table::Table;
 use crate::vectors::UnitVectors;
+use crate::vectors::passages::PassageVectors;
 use crate::{Error, Filter, Index};
 
-/// Where an index is stored.
+/// Location of a stored index.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
     pub directory: IndexDirectory,
@@ -34,7 +36,7 @@ pub(crate) struct Root {
     pub base: PathBuf,
     /// The part of its tree that it corresponds to.
     pub scope: Scope,
-    /// Which of the indexed files are found.
+    /// Options of the files that are found.
     pub found: WalkOptions,
     /// A filter for this path, in addition to that of a search.
     pub filter: Filter,
@@ -45,12 +47,14 @@ pub(crate) struct Root {
 pub(crate) struct Tree {
     /// Canonical path of the directory that the paths of its files are relative to.
     pub base: PathBuf,
-    /// Where its index is; `None` if that is in memory.
+    /// Location of its index; `None` if that is in memory.
     pub stored: Option<Stored>,
     /// Its rows in the table of files.
     pub files: Range<usize>,
     /// Its files whose content could not be read or is binary, and directories that could not be listed.
     pub unread: Vec<Skipped>,
+    /// Its files that are not indexed but may be text.
+    pub others: Others,
     /// The searched paths in it, in order.
     pub roots: Vec<Root>,
     /// The texts that an editor has of its files, by path, where they differ from what is on disk.
@@ -73,7 +77,9 @@ impl Index {
         let kept: Vec<Vec<bool>> = (0..indexes.len()).map(|at| kept_files(&indexes, at)).collect();
         let (mut trees, mut tables, mut parts) = (Vec::new(), Vec::new(), Vec::new());
         let (mut embedder, mut matrices) = (None, Vec::new());
-        let mut passages: Vec<Vec<_>> = Vec::new();
+        let has_passages =
+            indexes.iter().flat_map(|index| &index.dense).any(|dense| !dense.passages.is_empty());
+        let mut passages = Vec::new();
         let mut intact = Vec::new();
         let mut start = 0;
         for (index, kept) in indexes.into_iter().zip(kept) {
@@ -85,16 +91,18 @@ impl Index {
             parts.extend(index.lexical.into_parts());
             if let Some(dense) = index.dense {
                 matrices.extend(dense.matrix.parts);
-                passages.resize_with(passages.len().max(dense.passages.len()), Vec::new);
-                passages.iter_mut().zip(dense.passages).for_each(|(all, of_index)| all.extend(of_index));
+                passages.extend(dense.passages);
+                // An index in memory has none, nor has one whose units no re-ranker has read.
+                passages.resize_with(matrices.len(), || PassageVectors::missing(0).into());
                 embedder = Some(dense.embedder);
             }
         }
         let table = Table::together(tables)?;
         let numbering = Arc::new(table.numbering());
         let lexical = LexicalIndex::of(parts, &numbering, &table.field_sizes());
-        // An index in memory has none.
-        passages.retain(|of_model| of_model.len() == matrices.len());
+        if !has_passages {
+            passages.clear();
+        }
         let matrix = UnitVectors { parts: matrices, numbering };
         let dense = embedder.map(|embedder| Dense { embedder, matrix, passages });
         Ok(Self { intact: Intact::of_all(intact), ..Self::of(trees, table, lexical, dense, None) })
@@ -176,7 +184,7 @@ fn kept_files(indexes: &[Index], at: usize) -> Vec<bool> {
 }
 
 /// The prefix of paths relative to `outer` that are in `inner`; `None` if `inner` is not in `outer`.
-fn prefix(outer: &Path, inner: &Path) -> Option<String> {
+pub(crate) fn prefix(outer: &Path, inner: &Path) -> Option<String> {
     let mut prefix = String::new();
     for part in inner.strip_prefix(outer).ok()? {
         prefix.push_str(part.to_str()?);

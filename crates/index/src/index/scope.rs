@@ -29,7 +29,7 @@ impl Scope {
         Some(Self { path: relative, start })
     }
 
-    /// Whether this is the whole tree.
+    /// Returns whether this is the whole tree.
     pub fn is_all(&self) -> bool {
         self.path.is_empty()
     }

@@ -8,12 +8,11 @@ use quarry_source::SourceText;
 use quarry_walk as walk;
 
 use crate::index::roots::Tree;
+use crate::storage::content_hash::content_hash;
 use crate::{Error, Hit, Index};
 
-/// The source of a unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnitSource {
-    /// Its text.
     pub text: String,
     /// The 1-based line of the file for each line of the text; in a notebook several lines may share one.
     pub line_numbers: Vec<u32>,
@@ -25,7 +24,14 @@ impl Index {
     /// # Errors
     /// When the file cannot be read.
     pub fn source(&self, hit: &Hit) -> Result<UnitSource, Error> {
-        let record = &self.table.units[hit.unit];
+        let Some(record) = self.table.units.get(hit.unit) else {
+            let text = self.text(hit)?;
+            let lines = self.lines(hit, &text);
+            let content = text.to_str();
+            let inside: Vec<&str> = content.lines().skip(lines.start).take(lines.len()).collect();
+            let line_numbers = lines.map(|index| text.line_number(index)).collect();
+            return Ok(UnitSource { text: inside.join("\n"), line_numbers });
+        };
         let bytes = record.start_byte as usize..record.end_byte as usize;
         // UTF-16 takes at most twice the bytes in the file; a notebook is read as a whole.
         let is_cell = record.language != self.table.file_of(record).language;
@@ -47,6 +53,15 @@ impl Index {
         self.text_in(hit.root, &hit.path)
     }
 
+    /// Whether a text is the one that the file of a hit had when it was indexed.
+    #[must_use]
+    pub fn is_as_indexed(&self, hit: &Hit, text: &SourceText) -> bool {
+        let unit = self.table.units.get(hit.unit);
+        let indexed = unit.map_or(0, |unit| self.table.file_of(unit).hash);
+        // 0 if it could not be read then, or is in no unit.
+        indexed == 0 || content_hash(text) == indexed
+    }
+
     /// The text of a file in the searched path with index `root`.
     pub(crate) fn text_in(&self, root: usize, path: &str) -> Result<SourceText, Error> {
         self.read_start(root, path, walk::MAX_FILE_BYTES)
@@ -55,6 +70,9 @@ impl Index {
     /// The 0-based lines of a unit in the [`text`](Self::text) of its file.
     #[must_use]
     pub fn lines(&self, hit: &Hit, text: &SourceText) -> Range<usize> {
+        if hit.unit == Hit::NO_UNIT {
+            return text.line_indexes(hit.start_line..=hit.end_line, 0..text.bytes().len());
+        }
         self.lines_of(hit.unit, text)
     }
 

@@ -12,7 +12,8 @@ use crate::Error;
 use crate::storage::field_sizes::{N_FIELDS, TermFrequencies};
 use crate::storage::table::PartUnits;
 
-/// What stands for all terms that nobody asks for: they count for the length of a text only. No identifier contains it.
+/// Placeholder for all terms that are not requested: they count for the length of a text only. No identifier contains
+/// it.
 const OTHER_TERM: char = '\0';
 
 /// The most occurrences of a term in a field that are believed.

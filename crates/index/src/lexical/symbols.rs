@@ -126,6 +126,24 @@ impl LexicalIndex {
         Ok(texts)
     }
 
+    /// Number of the texts, including removed ones, that contain a term in the field where most contain it.
+    ///
+    /// # Errors
+    /// When the dictionaries cannot be read.
+    pub(crate) fn frequency(&self, term: &str) -> Result<usize, Error> {
+        let mut frequency = 0;
+        for part in &self.parts {
+            let mut most = 0;
+            for reader in &part.get()?.fields {
+                let found = reader.postings.get_term_info(&Term::from_field_text(reader.field, term));
+                most =
+                    most.max(found.map_err(tantivy::TantivyError::from)?.map_or(0, |found| found.doc_freq));
+            }
+            frequency += most as usize;
+        }
+        Ok(frequency)
+    }
+
     /// Whether a term occurs in any text, including removed ones.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
 use super::*;
+use crate::storage::stored_file::StoredFile;
 
 fn terms(query: &str) -> Vec<String> {
     quarry_text::query_terms(query)
@@ -73,15 +74,21 @@ fn the_directory_and_memory_agree() {
     all.iter().for_each(|terms| sizes.add(&terms.n_terms, &has_terms(&terms.n_terms)));
     // In two parts, in reverse order, with a removed text.
     let directory = Directory::open(temporary.path()).unwrap();
-    let parts = ["a", "b"].map(|name| directory.create_directory(name.as_ref()).unwrap());
-    LexicalIndex::create(parts[0].clone(), [all[2].clone(), Terms::of(&LexicalText::body("a csv file"))])
-        .unwrap();
-    LexicalIndex::create(parts[1].clone(), [all[0].clone(), all[1].clone()]).unwrap();
+    let part = |name: &str, texts: [Terms; 2]| {
+        let part = directory.create_directory(name.as_ref()).unwrap();
+        LexicalIndex::create(part.create_directory(LEXICAL_DIRECTORY.as_ref()).unwrap(), texts).unwrap();
+        let files = StoredFile::all(&part).unwrap();
+        Part::stored(&directory, &PartSize { name: name.to_owned(), units: 2, files, ..PartSize::default() })
+    };
+    let parts = [
+        part("a", [all[2].clone(), Terms::of(&LexicalText::body("a csv file"))]),
+        part("b", [all[0].clone(), all[1].clone()]),
+    ];
     let numbering = Numbering {
         n_units: 3,
         parts: vec![PartUnits::Each(vec![2, PartUnits::GONE]), PartUnits::Run(0..2)],
     };
-    let parts = parts.into_iter().map(|part| Part::stored(part, 2).unwrap().into()).collect();
+    let parts = parts.into_iter().map(|part| part.unwrap().into()).collect();
     let on_disk = LexicalIndex::of(parts, &Arc::new(numbering), &sizes);
     let in_memory = LexicalIndex::in_memory(texts.map(LexicalText::body)).unwrap();
     assert_eq!(on_disk.len(), 3);
@@ -104,5 +111,6 @@ fn a_text_scores_the_same_in_every_window() {
 #[test]
 fn an_empty_directory_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
-    assert!(Part::stored(Directory::open(directory.path()).unwrap(), 0).is_err());
+    let index = Directory::open(directory.path()).unwrap();
+    assert!(Part::stored(&index, &PartSize::default()).is_err());
 }

@@ -23,7 +23,7 @@ use crate::vectors::embedding_text::{embedding_text, hash_of};
 use crate::{Error, Event};
 
 /// Maximum size of the source of a part in bytes, unless one file is larger: a thread builds each part in memory.
-pub(crate) const MAX_PART_BYTES: u64 = 16 << 20;
+const MAX_PART_BYTES: u64 = 16 << 20;
 /// Parts smaller than this are not worth another thread.
 const MIN_PART_BYTES: u64 = 2 << 20;
 /// Minimum number of parts even with one thread: an interrupted build resumes with those that are finished.
@@ -49,8 +49,9 @@ pub(crate) struct WrittenPart {
 }
 
 /// A file that was read and split into units.
+#[derive(Clone)]
 pub(crate) struct Prepared<'a> {
-    file: &'a ListedFile,
+    file: Cow<'a, ListedFile>,
     language: Language,
     flags: FileFlags,
     /// Hash of its content; 0 if it was skipped.
@@ -63,6 +64,7 @@ pub(crate) struct Prepared<'a> {
 }
 
 /// The data to record for a unit.
+#[derive(Clone)]
 struct PreparedUnit {
     unit: Unit,
     /// Hash of the embedding text.
@@ -72,14 +74,19 @@ struct PreparedUnit {
     terms: Terms,
 }
 
+/// Size of the parts of a tree with `total` bytes of source.
+pub(crate) fn part_bytes(total: u64) -> u64 {
+    let n_parts = rayon::current_num_threads().max(MIN_PARTS) as u64;
+    total.div_ceil(n_parts).clamp(MIN_PART_BYTES, MAX_PART_BYTES)
+}
+
 /// Splits a list of files into one list for each part: at least one part per thread, within size limits.
 pub(crate) fn batches<'f, 'a>(
     files: &'f [&'a ListedFile],
     options: &WalkOptions,
 ) -> Vec<&'f [&'a ListedFile]> {
     let total: u64 = files.iter().map(|file| file.max_text_bytes(options)).sum();
-    let n_parts = rayon::current_num_threads().max(MIN_PARTS) as u64;
-    let wanted = total.div_ceil(n_parts).clamp(MIN_PART_BYTES, MAX_PART_BYTES);
+    let wanted = part_bytes(total);
     let mut batches = Vec::new();
     let (mut start, mut bytes) = (0, 0);
     for (at, file) in files.iter().enumerate() {
@@ -164,7 +171,7 @@ fn prepare<'a>(base: &Directory, options: &WalkOptions, file: &'a ListedFile) ->
 impl<'a> Prepared<'a> {
     fn empty(file: &'a ListedFile) -> Self {
         Self {
-            file,
+            file: Cow::Borrowed(file),
             language: file.language,
             flags: file.flags,
             hash: 0,
@@ -175,7 +182,13 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// A file with this content.
+    /// The same with a copy of what describes the file.
+    pub fn owned(self) -> Prepared<'static> {
+        let Self { file, language, flags, hash, text_bytes, calls, units, skipped } = self;
+        let file = Cow::Owned(file.into_owned());
+        Prepared { file, language, flags, hash, text_bytes, calls, units, skipped }
+    }
+
     pub fn of(file: &'a ListedFile, content: &Content) -> Self {
         let (text, bytes) = (&content.text, content.text.bytes());
         // The name alone may match two languages.
@@ -236,7 +249,7 @@ impl NewPart {
         let mut new = Self { records: PartBuilder::new(part), texts: Vec::new(), skipped: Vec::new() };
         for file in prepared {
             let content = (file.hash, file.text_bytes);
-            new.records.push_file(file.file, file.language, file.flags, content, &file.calls)?;
+            new.records.push_file(&file.file, file.language, file.flags, content, &file.calls)?;
             for PreparedUnit { unit, hash, tokens, terms } in file.units {
                 let record = NewUnit {
                     hash,

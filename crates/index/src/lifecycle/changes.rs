@@ -1,5 +1,8 @@
 //! How a tree has changed since it was indexed.
 
+use std::ops::Range;
+use std::path::Path;
+
 use quarry_files::Directory;
 use quarry_walk::{self as walk, FileFlags, ListedFile, Listing, SkipReason, Stamp, WalkOptions};
 use rayon::prelude::*;
@@ -20,11 +23,13 @@ pub(crate) struct Comparison {
     /// For each listed file the row of the index with the same content.
     pub same: Vec<Option<usize>>,
     pub changes: Changes,
+    /// Paths of the files that were changed, added or removed.
+    pub changed_paths: Vec<String>,
     /// Whether an unchanged file had to be read; writing a new manifest saves that the next time.
     pub has_read: bool,
 }
 
-/// Whether the metadata of a file proves that it has not changed since the tree was listed at `looked_ns`.
+/// Returns whether the metadata of a file proves that it has not changed since the tree was listed at `looked_ns`.
 /// Modification times can be set, and a second change within one tick of the clock is not visible.
 fn is_proven(was: &Stamp, is: &Stamp, looked_ns: u64) -> bool {
     let last_ns = if is.changed_ns > 0 { is.changed_ns } else { is.modified_ns };
@@ -41,16 +46,29 @@ pub(crate) fn compare(
     listing: &Listing,
     options: &WalkOptions,
 ) -> Comparison {
+    compare_rows((table, 0..table.files.len()), manifest, base, listing, options)
+}
+
+/// [`compare`] with the files of one tree in a table of several, by their rows.
+pub(crate) fn compare_rows(
+    (table, files): (&Table, Range<usize>),
+    manifest: &Manifest,
+    base: &Directory,
+    listing: &Listing,
+    options: &WalkOptions,
+) -> Comparison {
     let looked_ns = manifest.looked_ns;
     let mut changes = Changes::default();
     // Both are ascending by path.
-    let mut next = 0;
+    let mut next = files.start;
+    let mut changed_paths = Vec::new();
+    let path_of = |row: usize| table.text(table.files[row].path).to_owned();
     let mut rows = Vec::with_capacity(listing.files.len());
     for file in &listing.files {
         let mut known = None;
-        while let Some(record) = table.files.get(next) {
-            match table.text(record.path).cmp(&file.path) {
-                std::cmp::Ordering::Less => changes.removed += 1,
+        while next < files.end {
+            match table.text(table.files[next].path).cmp(&file.path) {
+                std::cmp::Ordering::Less => changed_paths.push(path_of(next)),
                 std::cmp::Ordering::Equal => known = Some(next),
                 std::cmp::Ordering::Greater => break,
             }
@@ -62,11 +80,16 @@ pub(crate) fn compare(
         changes.new += usize::from(known.is_none());
         rows.push(known);
     }
-    changes.removed += table.files.len().saturating_sub(next);
+    changed_paths.extend((next..files.end).map(path_of));
+    changes.removed = changed_paths.len();
     let judge = |(file, row): (&ListedFile, &Option<usize>)| {
         let Some(record) = row.map(|row| &table.files[row]) else { return (false, false) };
         if record.bytes != file.stamp.bytes || record.flags().intersection(FileFlags::LEFT_OUT) != file.flags
         {
+            return (false, false);
+        }
+        let given = options.languages.of(Path::new(&file.path));
+        if given.is_some_and(|language| language.name() != table.text(record.language)) {
             return (false, false);
         }
         if u64::from(record.text_bytes) > options.max_bytes {
@@ -89,10 +112,13 @@ pub(crate) fn compare(
         (same, same)
     };
     let judged: Vec<(bool, bool)> = listing.files.par_iter().zip(&rows).with_min_len(64).map(judge).collect();
+    let differing = listing.files.iter().zip(rows.iter().zip(&judged)).filter(|(_, (_, (same, _)))| !same);
+    changed_paths.extend(differing.map(|(file, _)| file.path.clone()));
     changes.changed = rows.iter().zip(&judged).filter(|(row, (same, _))| row.is_some() && !same).count();
     Comparison {
         same: rows.into_iter().zip(&judged).map(|(row, (same, _))| row.filter(|_| *same)).collect(),
         changes,
+        changed_paths,
         has_read: judged.iter().any(|(_, read)| *read),
     }
 }

@@ -145,7 +145,7 @@ impl FinishedPart {
         let directory = self.part.directory(index).ok()?;
         self.part.files.iter().chain(&self.table).try_for_each(|file| file.check(&directory)).ok()?;
         // The table is in the same directory.
-        Table::open(index, &self.part.name, self.size, std::slice::from_ref(&self.part)).ok()
+        Table::open(index, (&self.part.name, &self.table), self.size, std::slice::from_ref(&self.part)).ok()
     }
 }
 
@@ -260,8 +260,8 @@ mod tests {
             if is_embedded {
                 let (index, model) = (&lock.directory, StaticModel::builtin());
                 let source = &SegmentSource { directory: index, on_demand: None };
-                let Manifest { generation, size, parts, .. } = &manifest;
-                let table = Table::open(index, generation, *size, parts).unwrap();
+                let parts = &manifest.parts;
+                let table = manifest.table(index).unwrap();
                 let numbering = Arc::new(table.numbering());
                 let mut vectors =
                     complete::open(source, parts, &numbering, model.id(), model.dimension()).unwrap();

@@ -75,8 +75,7 @@ fn segment(
 fn of_model(index: &Directory, part: &PartSize, model: &str) -> Result<Option<VectorMatrix>, Error> {
     let Some(file) = part.vectors.get(model) else { return Ok(None) };
     let directory = part.directory(index)?;
-    file.check(&directory)?;
-    VectorMatrix::open(&directory, file.path(), part.units).map(Some)
+    VectorMatrix::open(&directory, file, part.units).map(Some)
 }
 
 /// Writes vectors of a model to a new file, which becomes valid with the next manifest.
@@ -106,7 +105,7 @@ fn missing(made: &VectorMatrix, units: &PartUnits) -> impl Iterator<Item = (usiz
     (0..units.len()).filter(|&row| !made.has_row(row)).filter_map(|row| Some((row, units.unit(row)?)))
 }
 
-/// Whether every unit has a vector.
+/// Returns whether every unit has a vector.
 ///
 /// # Errors
 /// When a part cannot be opened.
@@ -241,7 +240,9 @@ pub(crate) fn take_over(
     generation: &str,
     is_carried: impl Fn(&str) -> bool,
 ) -> Result<(), Error> {
-    if previous.iter().all(|part| part.vectors.is_empty() && part.passages.is_empty()) {
+    let is_known =
+        |part: &PartSize| part.vectors.keys().chain(part.passages.keys()).any(|model| is_carried(model));
+    if !previous.iter().any(is_known) {
         return Ok(());
     }
     // Where each text was embedded: part and row.

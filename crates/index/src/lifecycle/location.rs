@@ -74,7 +74,7 @@ impl IndexLocations {
                 let Some(scope) = Scope::of(&canonical, around) else { continue };
                 let directory = local(around, IndexDirectory::has_manifest).or_else(|| in_cache(around));
                 let covers = |directory: &IndexDirectory| {
-                    directory.manifest().map_or(true, |manifest| manifest.walk.covers(options.walk))
+                    directory.manifest_or_copy().is_none_or(|manifest| manifest.walk.covers(options.walk))
                 };
                 let directory = directory.filter(|directory| directory.has_manifest() && covers(directory));
                 if let Some(directory) = directory {

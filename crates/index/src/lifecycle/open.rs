@@ -1,16 +1,19 @@
 //! Opens an index, and builds it if there is no fresh one.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use quarry_embed::{Embedder, rerankers};
+use quarry_embed::Embedder;
 use quarry_files::Directory;
 use quarry_walk::{self as walk, Listing, Skipped, WalkOptions};
 
 use crate::index::intact::Intact;
 use crate::index::roots::{self, Root, Stored};
+use crate::index::unindexed::Others;
 use crate::index::{Dense, Origin};
 use crate::lexical::{LexicalIndex, Part};
 use crate::lifecycle::changes::{Comparison, compare};
@@ -25,8 +28,9 @@ use crate::lifecycle::source_tree::{RememberedSettings, Tree, left_out};
 use crate::lifecycle::unread::unread;
 use crate::lifecycle::update::{self, PreviousFiles, PreviousGeneration};
 use crate::storage::index_directory::{IndexDirectory, Manifest, WriterLock};
+use crate::storage::map;
 use crate::storage::segments::{SegmentPool, SegmentSource};
-use crate::storage::table::{LEXICAL_DIRECTORY, PartSize, Table, open_directory};
+use crate::storage::table::{PartSize, Table};
 use crate::{BuildReport, Error, Event, Filter, Index, OpenOptions, Opened, Outdated, RebuildReason, Update};
 
 /// How often an index is refreshed that another program overwrites meanwhile.
@@ -114,13 +118,19 @@ fn open_tree(
     embedder: &Option<Arc<dyn Embedder>>,
     events: &(dyn Fn(Event) + Sync),
 ) -> Result<(usize, WalkOptions), Error> {
-    let manifest = location.directory.manifest().ok();
+    let manifest = location.directory.manifest_or_copy();
     let selection = FileSelection::of(options, manifest.as_ref(), !location.scope.is_all());
     let directory = location.directory.path();
     let known =
         trees.iter().position(|tree| tree.canonical == location.canonical && tree.directory == directory);
     if let Some(at) = known.filter(|&at| trees[at].held == selection.held) {
         return Ok((at, selection.found));
+    }
+    if manifest.as_ref().is_some_and(Manifest::has_passages)
+        && let Some(embedder) = embedder.clone().filter(|embedder| embedder.reranks_stored_only())
+    {
+        // It is loaded while the tree is looked through.
+        thread::spawn(move || _ = embedder.reranker());
     }
     let canonical = location.canonical.to_string_lossy();
     let base = &walk::open(walk::base_directory(&location.root)?)?;
@@ -163,7 +173,6 @@ struct CurrentGeneration {
 /// What a build can reuse of an index.
 enum Reusable {
     Nothing,
-    /// The vectors.
     Vectors(Box<Manifest>),
     /// Everything except changed files.
     Files(Box<CurrentGeneration>, Comparison),
@@ -209,7 +218,7 @@ impl Reusable {
         }
     }
 
-    /// Whether the directory still contains the generation that this comes from.
+    /// Returns whether the directory still contains the generation that this comes from.
     fn is_of(&self, directory: &IndexDirectory) -> bool {
         let Self::Files(current, _) = self else { return false };
         directory.manifest().is_ok_and(|manifest| manifest == current.manifest)
@@ -247,6 +256,7 @@ impl Opener<'_> {
         let opened = (1..MAX_REFRESHES).map(|_| refresh()).find(|opened| !is_replaced(opened));
         let mut opened = opened.unwrap_or_else(refresh)?;
         opened.index.add_unread(listing);
+        opened.index.trees[0].others.take(listing);
         Ok(opened)
     }
 
@@ -285,7 +295,7 @@ impl Opener<'_> {
             if matches!(rebuild.reusable, Reusable::Nothing) && !is_anew {
                 rebuild.reusable = self.unnamed_parts(&tree, options, &lock);
             }
-            let built = self.build(&tree, &rebuild, &lock, events);
+            let built = self.build(&tree, &rebuild, is_anew, &lock, events);
             if built.is_err() {
                 directory.discard(lock);
             }
@@ -327,19 +337,20 @@ impl Opener<'_> {
         &self,
         tree: &Tree,
         rebuild: &Rebuild,
+        is_anew: bool,
         lock: &WriterLock,
         events: &(dyn Fn(Event) + Sync),
     ) -> Result<(Index, Vec<Skipped>, usize), Error> {
         lock.remove_unfinished(rebuild.reusable.unnamed_parts());
         // The vectors of other models are still valid.
         let model = self.model();
-        let is_carried = |id: &str| rebuild.reason != RebuildReason::Requested || model != Some(id);
+        let is_carried = |id: &str| !is_anew || model != Some(id);
         let previous = rebuild.reusable.previous();
         let is_first = matches!(rebuild.reusable, Reusable::Nothing | Reusable::Parts(_));
         let checkpoints = is_first.then(|| Checkpoints::new(lock, tree, rebuild.reusable.unnamed_parts()));
         let checkpoints = checkpoints.as_ref();
         let mut manifest = update::write_generation(tree, previous, lock, is_carried, checkpoints, events)?;
-        let mut index = self.open(&lock.directory, &manifest)?;
+        let mut index = self.open(&lock.directory, &manifest, true)?;
         let is_new = |id: &&str| !manifest.models.iter().any(|known| known == id);
         if let Some(id) = model.filter(is_new) {
             manifest.models.push(id.to_owned());
@@ -365,6 +376,7 @@ impl Opener<'_> {
             None => 0,
         };
         lock.publish(&manifest)?;
+        map::clear(lock.directory.path());
         Ok((index, left_out(tree.listing, &manifest.skipped), n_embedded))
     }
 
@@ -387,14 +399,14 @@ impl Opener<'_> {
         }
     }
 
-    /// Whether an index contains the requested files, whatever has changed since.
+    /// Returns whether an index contains the requested files, whatever has changed since.
     fn holds(&self, current: &CurrentGeneration, walk: &WalkOptions) -> bool {
         let held = &current.manifest.walk;
         held.union(walk) == *held && self.missing_model(current).is_none()
     }
 
-    /// Whether the index may be only in memory: it covers exactly the searched path, and no location was given for
-    /// it.
+    /// Returns whether the index may be only in memory: it covers exactly the searched path, and no location was given
+    /// for it.
     fn may_be_in_memory(&self, options: &OpenOptions) -> bool {
         options.may_be_in_memory() && self.location.scope.is_all()
     }
@@ -406,18 +418,22 @@ impl Opener<'_> {
     /// The current generation if it is fresh, otherwise what has to be rebuilt; with `is_anew` that is everything.
     /// Takes no lock.
     fn look(&self, tree: &Tree, is_anew: bool) -> Result<(CurrentGeneration, Comparison), Rebuild> {
-        let current = self.open_current().map_err(|reason| {
+        let unless_opened = |reason| {
             let reusable = self.location.directory.manifest_or_copy();
             let reusable =
                 reusable.map_or(Reusable::Nothing, |manifest| Reusable::Vectors(Box::new(manifest)));
             Rebuild { reason, reusable }
-        })?;
-        let mut comparison =
-            compare(&current.index.table, &current.manifest, self.base, tree.listing, tree.walk);
-        let reason = if is_anew {
-            comparison.same.fill(None);
-            RebuildReason::Requested
-        } else if comparison.changes.total() > 0 {
+        };
+        if is_anew {
+            let manifest = self.location.directory.manifest();
+            let mismatch = manifest.map(|manifest| manifest.mismatch(self.canonical));
+            return Err(unless_opened(
+                mismatch.map_or_else(|reason| reason, |reason| reason.unwrap_or(RebuildReason::Requested)),
+            ));
+        }
+        let current = self.open_current().map_err(unless_opened)?;
+        let comparison = compare(&current.index.table, &current.manifest, self.base, tree.listing, tree.walk);
+        let reason = if comparison.changes.total() > 0 {
             RebuildReason::Files(comparison.changes)
         } else if current.manifest.walk != *tree.walk
             || RememberedSettings::of(&current.manifest) != *tree.remembered
@@ -447,8 +463,10 @@ impl Opener<'_> {
             if let Some(reason) = manifest.mismatch(self.canonical) {
                 return Err(reason);
             }
-            let opened = self.location.directory.open_checked(&manifest);
-            match opened.and_then(|directory| self.open(&directory, &manifest)) {
+            // Code that reads an index may panic where files are overwritten meanwhile.
+            let opened = catch_unwind(AssertUnwindSafe(|| self.open_verified(&manifest)));
+            let panicked = |_| Err(Error::corrupt(&self.location.directory.path(), "it cannot be read"));
+            match opened.unwrap_or_else(panicked) {
                 Ok(index) => return Ok(CurrentGeneration { index, manifest }),
                 // A writer may have replaced the manifest meanwhile.
                 Err(_) if last.as_ref() != Some(&manifest) => last = Some(manifest),
@@ -469,17 +487,26 @@ impl Opener<'_> {
         Ok(())
     }
 
-    fn open(&self, directory: &Directory, manifest: &Manifest) -> Result<Index, Error> {
-        let intact = Some(Intact::since_now(directory.path(), self.pool));
-        let Manifest { generation, size, parts, .. } = manifest;
-        let table = Table::open(directory, generation, *size, parts)?;
+    /// Opens a generation, and verifies all of it if something of the index was lost before.
+    fn open_verified(&self, manifest: &Manifest) -> Result<Index, Error> {
+        let directory = self.location.directory.open_checked(manifest)?;
+        let is_suspect = map::is_suspect(directory.path());
+        if is_suspect {
+            manifest.verify(&directory)?;
+            map::clear(directory.path());
+        }
+        self.open(&directory, manifest, is_suspect)
+    }
+
+    fn open(&self, directory: &Directory, manifest: &Manifest, is_verified: bool) -> Result<Index, Error> {
+        let intact = Some(Intact::since_now(directory.path(), self.pool, is_verified));
+        let parts = &manifest.parts;
+        let table = manifest.table(directory)?;
         let numbering = Arc::new(table.numbering());
         let source = self.segments(directory);
         let of_part = |part: &PartSize| {
             let part = part.clone();
-            source.segment(part.lexical_bytes(), move |directory| {
-                Part::stored(open_directory(&part.directory(directory)?, LEXICAL_DIRECTORY)?, part.units)
-            })
+            source.segment(part.lexical_bytes(), move |directory| Part::stored(directory, &part))
         };
         let lexical = parts.iter().map(of_part).collect::<Result<_, Error>>()?;
         let lexical = LexicalIndex::of(lexical, &numbering, &table.field_sizes());
@@ -487,9 +514,12 @@ impl Opener<'_> {
             Some(embedder) => {
                 let (id, dimension) = (embedder.id(), embedder.dimension());
                 let matrix = complete::open(&source, parts, &numbering, id, dimension)?;
-                let passages =
-                    rerankers(&**embedder).map(|model| precompute::open(&source, parts, model.id()));
-                let passages = passages.collect::<Result<_, Error>>()?;
+                // A re-ranker that reads nothing itself is not loaded for nothing.
+                let is_needed = manifest.has_passages() || !embedder.reranks_stored_only();
+                let passages = match is_needed.then(|| embedder.reranker()).flatten() {
+                    Some(reranker) => precompute::open(&source, parts, reranker.id())?,
+                    None => Vec::new(),
+                };
                 Some(Dense { embedder: Arc::clone(embedder), matrix, passages })
             }
             None => None,
@@ -516,7 +546,8 @@ impl Opener<'_> {
         let (directory, canonical) = (self.location.directory.clone(), self.canonical.to_owned());
         let stored = in_memory.is_none().then_some(Stored { directory, canonical });
         let (files, unread, roots) = (0..table.files.len(), Vec::new(), Vec::new());
-        let tree = roots::Tree { base, stored, files, unread, roots, unsaved: HashMap::new() };
+        let others = Others::of(self.location.canonical.clone());
+        let tree = roots::Tree { base, stored, files, unread, others, roots, unsaved: HashMap::new() };
         Index::of(vec![tree], table, lexical, dense, in_memory)
     }
 }

@@ -54,7 +54,7 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// Whether the index may be built in memory, because the caller has not specified its location.
+    /// Returns whether the index may be built in memory, because the caller has not specified its location.
     pub(crate) fn may_be_in_memory(&self) -> bool {
         self.update == Update::IfPossible && self.directory.is_none() && !self.local
     }

@@ -78,8 +78,8 @@ fn candidates(tree: &Tree, user: &UserDirectories, model: Option<&str>) -> Vec<C
 impl Candidate {
     fn copy(&self, lock: &WriterLock, tree: &Tree) -> Result<Option<(Manifest, Table, Comparison)>, Error> {
         let from = self.directory.open_checked(&self.manifest)?;
-        let Manifest { generation, size, parts, .. } = &self.manifest;
-        let table = Table::open(&from, generation, *size, parts)?;
+        let parts = &self.manifest.parts;
+        let table = self.manifest.table(&from)?;
         // The metadata of the other checkout's files prove nothing about these files.
         let mut manifest =
             Manifest { root: tree.canonical.to_owned(), looked_ns: 0, ..self.manifest.clone() };

@@ -20,7 +20,6 @@ pub(crate) struct RememberedSettings {
 }
 
 impl RememberedSettings {
-    /// The settings in a manifest.
     pub fn of(manifest: &Manifest) -> Self {
         Self { walk: manifest.remembered, model: manifest.remembered_model.clone() }
     }

@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use quarry_files::Directory;
 use quarry_source::UnitKind;
 use quarry_walk::{self as walk, Skipped, WalkChoice, WalkOptions};
 
 use crate::lifecycle::changes::compare;
 use crate::lifecycle::file_selection::FileSelection;
 use crate::lifecycle::location::{IndexLocation, IndexLocations};
+use crate::lifecycle::precompute::n_precomputed;
 use crate::lifecycle::source_tree::{RememberedSettings, left_out};
 use crate::storage::index_directory::Manifest;
-use crate::storage::table::{KINDS, Table};
+use crate::storage::table::KINDS;
 use crate::version::FORMAT;
 use crate::{Error, Index, OpenOptions, RebuildReason};
 
@@ -54,6 +56,8 @@ pub struct IndexStatus {
     pub files_in_part: usize,
     /// Number of units.
     pub units: usize,
+    /// Number of units with vectors of each re-ranker, by the id of that.
+    pub precomputed: BTreeMap<String, usize>,
     /// Number of units of each language, by its name.
     pub units_by_language: BTreeMap<String, usize>,
     /// Number of units of each kind.
@@ -91,6 +95,16 @@ impl Index {
         Ok(Status { ignored, ..Self::status_at(&own, options)? })
     }
 
+    /// Reads all files of the indexes that a search of `root` may use, and returns the first damage to each.
+    ///
+    /// # Errors
+    /// Like [`status`](Self::status).
+    pub fn damage(root: &Path, options: &OpenOptions) -> Result<Vec<Error>, Error> {
+        let IndexLocations { enclosing, own, .. } = IndexLocations::of(&walk::resolved(root), options)?;
+        let locations = enclosing.iter().chain([&own]);
+        Ok(locations.filter_map(|location| location.directory.damage()).collect())
+    }
+
     /// Index directories in the tree at `root`, or in an enclosing one, that are ignored because this user did not
     /// write them on this machine. Reads nothing else.
     ///
@@ -107,8 +121,8 @@ impl Index {
     pub fn found(root: &Path, options: &OpenOptions) -> Result<WalkOptions, Error> {
         let IndexLocations { enclosing, own, .. } = IndexLocations::of(&walk::resolved(root), options)?;
         let location = enclosing.first().unwrap_or(&own);
-        Ok(FileSelection::of(options, location.directory.manifest().ok().as_ref(), !location.scope.is_all())
-            .found)
+        let manifest = location.directory.manifest_or_copy();
+        Ok(FileSelection::of(options, manifest.as_ref(), !location.scope.is_all()).found)
     }
 
     /// The settings that the index for a search of `root` remembers, if any.
@@ -118,8 +132,9 @@ impl Index {
     pub fn remembered(root: &Path, options: &OpenOptions) -> Result<Option<Remembered>, Error> {
         let IndexLocations { enclosing, own, .. } = IndexLocations::of(&walk::resolved(root), options)?;
         let locations = enclosing.iter().chain([&own]);
-        let known: Vec<(&IndexLocation, Manifest)> =
-            locations.filter_map(|location| Some((location, location.directory.manifest().ok()?))).collect();
+        let known: Vec<(&IndexLocation, Manifest)> = locations
+            .filter_map(|location| Some((location, location.directory.manifest_or_copy()?)))
+            .collect();
         // Nearly always the case, and then no index needs to be opened.
         if known.iter().all(|(_, manifest)| RememberedSettings::of(manifest) == RememberedSettings::default())
         {
@@ -127,9 +142,8 @@ impl Index {
         }
         // An index of an enclosing directory is used only if it contains files of the path.
         let holds_files = |location: &IndexLocation, manifest: &Manifest| {
-            let Manifest { generation, size, parts, .. } = manifest;
             let opened = location.directory.open_checked(manifest);
-            let table = opened.and_then(|index| Table::open(&index, generation, *size, parts));
+            let table = opened.and_then(|index| manifest.table(&index));
             table.is_ok_and(|table| location.scope.n_files(&table) > 0)
         };
         let mut known = known.into_iter();
@@ -161,9 +175,13 @@ impl Index {
             Ok(manifest) => manifest,
             Err(reason) => return Ok(Status { stale: Some(reason), ..status }),
         };
-        let open = |index| Table::open(&index, &manifest.generation, manifest.size, &manifest.parts);
-        let table = match directory.open_checked(&manifest).and_then(open) {
-            Ok(table) => table,
+        let open = |index: Directory| -> Result<_, Error> {
+            let table = manifest.table(&index)?;
+            let precomputed = n_precomputed(&index, &table, &manifest.parts)?;
+            Ok((table, precomputed))
+        };
+        let (table, precomputed) = match directory.open_checked(&manifest).and_then(open) {
+            Ok(opened) => opened,
             Err(error) => {
                 return Ok(Status { stale: Some(RebuildReason::Broken(error.to_string())), ..status });
             }
@@ -201,6 +219,7 @@ impl Index {
             files: table.files.len(),
             files_in_part: scope.n_files(&table),
             units: table.units.len(),
+            precomputed,
             units_by_language,
             units_by_kind: by_kind.to_vec(),
             skipped,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use quarry_walk::{self as walk, Content, FileFlags, ListedFile, Stamp};
 use rayon::prelude::*;
@@ -13,10 +13,30 @@ use crate::lexical::Part;
 use crate::lifecycle::build::{NewPart, Prepared};
 use crate::storage::content_hash::content_hash;
 use crate::storage::table::Table;
-use crate::vectors::embedding_text::embedding_text;
+use crate::vectors::embedding_text::{embedding_text, hash_of};
 use crate::vectors::passages::PassageVectors;
 use crate::vectors::{Rows, UnitVectors};
 use crate::{Error, Index};
+
+/// Texts of an editor that were split, so that only changed ones are split again.
+#[derive(Default)]
+pub struct SplitFiles(Mutex<HashMap<u128, Arc<Prepared<'static>>>>);
+
+impl SplitFiles {
+    /// The units of all of some texts. Those of other texts are forgotten.
+    fn split(&self, unsaved: &[Unsaved]) -> Vec<Prepared<'static>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let split = |unsaved: &Unsaved| {
+            let key = unsaved.key();
+            let found = known.get(&key).cloned();
+            (key, found.unwrap_or_else(|| Arc::new(Prepared::of(&unsaved.file, &unsaved.content).owned())))
+        };
+        let split: Vec<(u128, Arc<Prepared<'static>>)> = unsaved.par_iter().map(split).collect();
+        let prepared = split.iter().map(|(_, prepared)| Prepared::clone(prepared)).collect();
+        *known = split.into_iter().collect();
+        prepared
+    }
+}
 
 /// A text that differs from what is indexed.
 struct Unsaved {
@@ -28,14 +48,28 @@ struct Unsaved {
     content: Content,
 }
 
+impl Unsaved {
+    /// A hash of all that its units depend on.
+    fn key(&self) -> u128 {
+        let Self { file: ListedFile { path, language, .. }, content, .. } = self;
+        let about = format!("{}\0{}\0{}\0", path, language.name(), content.flags.bits());
+        hash_of(&format!("{about}{}", content_hash(&content.text)))
+    }
+}
+
 impl Index {
     /// This index with the texts of some files as an editor has them, which are in memory only. Paths are absolute, with
     /// links resolved. A file that is not on disk yet is added; one that is on disk but not indexed is left out, like a
-    /// text that is not source code or not in a searched path. `None` if no text differs from what is indexed.
+    /// text that is not source code or not in a searched path. `None` if no text differs from what is indexed. `split` has
+    /// what was split for an earlier call.
     ///
     /// # Errors
     /// When the model fails, or the index cannot be read.
-    pub fn with_unsaved(&self, texts: &[(PathBuf, String)]) -> Result<Option<Self>, Error> {
+    pub fn with_unsaved(
+        &self,
+        texts: &[(PathBuf, String)],
+        split: &SplitFiles,
+    ) -> Result<Option<Self>, Error> {
         let mut unsaved: Vec<Unsaved> =
             texts.iter().filter_map(|(path, text)| self.unsaved(path, text)).collect();
         unsaved.sort_by(|a, b| (a.tree, &a.file.path).cmp(&(b.tree, &b.file.path)));
@@ -43,8 +77,7 @@ impl Index {
         if unsaved.is_empty() {
             return Ok(None);
         }
-        let prepared = unsaved.par_iter().map(|unsaved| Prepared::of(&unsaved.file, &unsaved.content));
-        let NewPart { records, texts, .. } = NewPart::of(prepared.collect(), 0)?;
+        let NewPart { records, texts, .. } = NewPart::of(split.split(&unsaved), 0)?;
         let new = Table::in_memory(vec![records])?;
         let rows = self.vectors_of(&new, &unsaved)?;
 
@@ -64,7 +97,9 @@ impl Index {
                 let (mut parts, mut passages) = (dense.matrix.parts.clone(), dense.passages.clone());
                 if n_new > 0 {
                     parts.push(rows.into_matrix().into());
-                    passages.iter_mut().for_each(|parts| parts.push(PassageVectors::missing(n_new).into()));
+                    if !passages.is_empty() {
+                        passages.push(PassageVectors::missing(n_new).into());
+                    }
                 }
                 let matrix = UnitVectors { parts, numbering };
                 Some(Dense { embedder: Arc::clone(&dense.embedder), matrix, passages })

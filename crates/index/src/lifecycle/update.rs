@@ -1,16 +1,17 @@
 //! Writes the next generation of an index: keeps parts and reads changed files.
 //!
 //! A generation is a list of parts and the table of its files. Parts are shared by generations, so the cost of a
-//! change is proportional to its size, and a changed file leaves rows behind that no table refers to. A small part is
-//! rewritten with a change at least half its size, a mostly unused part with any change: so the number of parts grows
-//! with the logarithm of the tree, and at most half of an index is unused.
+//! change is proportional to its size, and a changed file leaves rows behind that no table refers to. A part less than
+//! half as large as those of a first build is rewritten with a change at least half its size, and so are mostly unused parts, but one at a
+//! time if they are larger than the change: so the number of parts exceeds that of a first build by little more than the
+//! logarithm of the tree, and little more than half of an index is unused.
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
 use quarry_walk::{ListedFile, Skipped};
 
-use crate::lifecycle::build::{self, MAX_PART_BYTES, WrittenPart};
+use crate::lifecycle::build::{self, WrittenPart, part_bytes};
 use crate::lifecycle::changes::Comparison;
 use crate::lifecycle::checkpoint::Checkpoints;
 use crate::lifecycle::complete;
@@ -146,18 +147,106 @@ fn kept_files(tree: &Tree, parts: &[PartSize], previous: PreviousFiles) -> Vec<O
             None => new_bytes += file.max_text_bytes(tree.walk),
         }
     }
-    let mut smallest_first: Vec<usize> = (0..live.len()).collect();
-    smallest_first.sort_by_key(|&part| live[part]);
-    let mut again = HashSet::new();
-    for part in smallest_first {
-        let is_small = live[part] <= 2 * new_bytes && live[part] < MAX_PART_BYTES / 2;
-        if is_small || 2 * live[part] < parts[part].source_bytes {
-            again.insert(part);
-            new_bytes += live[part];
-        }
-    }
+    let again = parts_to_rewrite(&live, |part| parts[part].source_bytes, new_bytes);
     for row in &mut same {
         *row = row.filter(|row| !again.contains(&table.files[*row].part()));
     }
     same
+}
+
+/// The parts that are rewritten with a change of `new_bytes`, by the number of bytes of each that are in use, and of all.
+fn parts_to_rewrite(live: &[u64], all: impl Fn(usize) -> u64, new_bytes: u64) -> BTreeSet<usize> {
+    // Parts of a first build stay larger while most of their files are unchanged.
+    let small = part_bytes(live.iter().sum::<u64>() + new_bytes) / 2;
+    let mut smallest_first: Vec<usize> = (0..live.len()).collect();
+    smallest_first.sort_by_key(|&part| live[part]);
+    let mut again = BTreeSet::new();
+    let mut merged_bytes = new_bytes;
+    for &part in &smallest_first {
+        // One merge does not pull in the next beyond the size of a part that stays.
+        if merged_bytes < small && live[part] < small && live[part] <= 2 * merged_bytes {
+            again.insert(part);
+            merged_bytes += live[part];
+        }
+    }
+    let mut unused_bytes = 0;
+    for part in smallest_first {
+        let is_mostly_unused = 2 * live[part] < all(part);
+        if is_mostly_unused
+            && !again.contains(&part)
+            && (unused_bytes == 0 || unused_bytes + live[part] <= new_bytes)
+        {
+            again.insert(part);
+            unused_bytes += live[part];
+        }
+    }
+    again
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KB: u64 = 1 << 10;
+    const MB: u64 = 1 << 20;
+
+    fn rewritten(live: &[u64], all: &[u64], new_bytes: u64) -> Vec<usize> {
+        parts_to_rewrite(live, |part| all[part], new_bytes).into_iter().collect()
+    }
+
+    #[test]
+    fn what_is_rewritten_is_in_proportion_to_the_change() {
+        // Parts as a first build writes them, however large the change.
+        let whole = [2 * MB; 8];
+        for new_bytes in [KB, MB, 10 * MB] {
+            assert_eq!(rewritten(&whole, &whole, new_bytes), [0_usize; 0], "{new_bytes}");
+        }
+        // Those of earlier changes, while they are not much larger.
+        let of_changes = [2 * MB, 9 * KB, 2 * KB, KB];
+        assert_eq!(rewritten(&of_changes, &of_changes, KB), [2, 3]);
+        assert_eq!(rewritten(&of_changes, &of_changes, 3 * KB), [1, 2, 3]);
+        // Unused ones all at once only if they are small.
+        let all = [2 * MB; 3];
+        assert_eq!(rewritten(&[MB / 2, MB / 2, 2 * MB], &all, KB), [0]);
+        assert_eq!(rewritten(&[MB - 1, MB - 2, 2 * MB], &all, KB), [1]);
+        assert_eq!(rewritten(&[0, 0, 2 * MB], &all, KB), [0, 1]);
+    }
+
+    #[test]
+    fn many_changes_cost_little_and_leave_few_parts() {
+        // Each changes one file of 8 KB in a tree of 16 MB, another one each time.
+        let (n_files, file_bytes) = (2048, 8 * KB);
+        // In parts as a first build writes them, whose number is that of the threads.
+        let part_size = part_bytes(n_files as u64 * file_bytes);
+        let n_parts = (n_files as u64 * file_bytes).div_ceil(part_size) as usize;
+        let mut part_of_file: Vec<usize> = (0..n_files).map(|file| file * n_parts / n_files).collect();
+        let mut all = vec![part_size; n_parts];
+        let mut rewritten_bytes = 0;
+        let n_changes = 3000;
+        for change in 0..n_changes {
+            let changed = change * 769 % n_files;
+            part_of_file[changed] = usize::MAX;
+            let live: Vec<u64> = (0..all.len())
+                .map(|part| file_bytes * part_of_file.iter().filter(|of| **of == part).count() as u64)
+                .collect();
+            let again = parts_to_rewrite(&live, |part| all[part], file_bytes);
+            let bytes = file_bytes + again.iter().map(|part| live[*part]).sum::<u64>();
+            assert!(bytes <= 2 * part_size, "{bytes} of {part_size}");
+            rewritten_bytes += bytes;
+            let number = all.len();
+            part_of_file
+                .iter_mut()
+                .filter(|of| **of == usize::MAX || again.contains(of))
+                .for_each(|of| *of = number);
+            all.push(bytes);
+            // Without those that nothing is left of.
+            for part in (0..all.len()).rev().filter(|part| !part_of_file.contains(part)).collect::<Vec<_>>() {
+                all.remove(part);
+                part_of_file.iter_mut().filter(|of| **of > part).for_each(|of| *of -= 1);
+            }
+            assert!(all.len() <= 24, "{} parts", all.len());
+        }
+        let per_change = rewritten_bytes / n_changes as u64;
+        assert!(per_change <= 20 * file_bytes, "{per_change} bytes for each file of {file_bytes}");
+    }
 }

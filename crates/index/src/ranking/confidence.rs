@@ -15,11 +15,13 @@ use crate::ranking::question::QuestionKind;
 pub const DEFAULT_THRESHOLD: f32 = 0.26;
 
 /// Whether a search with a confidence found something: whether that reaches the threshold that the user gave, or else
-/// [`DEFAULT_THRESHOLD`]. `None` for a long text with results but without a given threshold: its confidence hardly tells.
+/// [`DEFAULT_THRESHOLD`]. `None` for a long text with results that was searched by words alone, without a given threshold: its
+/// confidence hardly tells.
 #[must_use]
-pub fn is_confident(confidence: f32, kind: QuestionKind, threshold: Option<f32>) -> Option<bool> {
+pub fn is_confident(confidence: f32, evidence: &Evidence, threshold: Option<f32>) -> Option<bool> {
+    let is_undecided = evidence.kind == QuestionKind::Long && evidence.cosine.is_none();
     match threshold {
-        None if kind == QuestionKind::Long && confidence > 0.0 => None,
+        None if is_undecided && confidence > 0.0 => None,
         _ => Some(confidence >= threshold.unwrap_or(DEFAULT_THRESHOLD)),
     }
 }
@@ -75,25 +77,30 @@ pub struct Weights {
 
 by_name!(features_by_name, FEATURES);
 
-/// The weights for searches by words alone, and with a model.
+/// The weights for searches by words alone, and with a model: for short queries and for long texts.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BuiltIn {
     words: Weights,
     model: Weights,
+    long: Weights,
 }
 
 impl Weights {
-    /// The weights that search uses, with a model or by words alone; fitted by `quarry eval tune --confidence`. They are
-    /// for the built-in model: cosines of another one may be higher or lower.
+    /// The weights that search uses: by words alone and for short queries fitted by `quarry eval tune --confidence`, for long
+    /// texts by `bench/fit_confidence.py`. They are for the built-in model: cosines of another one may be higher or lower.
     #[must_use]
-    pub fn in_use(with_model: bool) -> &'static Self {
+    pub fn in_use(evidence: &Evidence) -> &'static Self {
         static BUILT_IN: LazyLock<BuiltIn> = LazyLock::new(|| {
             // A test parses the file, so it cannot be invalid in a release.
             serde_json::from_str(include_str!("../../confidence.json"))
                 .unwrap_or_else(|error| unreachable!("crates/index/confidence.json: {error}"))
         });
-        if with_model { &BUILT_IN.model } else { &BUILT_IN.words }
+        match (evidence.cosine, evidence.kind) {
+            (None, _) => &BUILT_IN.words,
+            (Some(_), QuestionKind::Long) => &BUILT_IN.long,
+            (Some(_), _) => &BUILT_IN.model,
+        }
     }
 
     /// The probability, 0 to 1, that the evidence belongs to a query with an answer, assuming that queries with and
@@ -129,7 +136,7 @@ impl Evidence {
     /// [`Weights::confidence`] with the weights in use.
     #[must_use]
     pub fn confidence(&self) -> f32 {
-        Weights::in_use(self.cosine.is_some()).confidence(self)
+        Weights::in_use(self).confidence(self)
     }
 }
 
@@ -185,13 +192,17 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_judged_only_by_a_threshold_that_is_given() {
-        let of = |kind, threshold| is_confident(0.2, kind, threshold);
-        assert_eq!(of(QuestionKind::Description, None), Some(false));
-        assert_eq!(of(QuestionKind::Description, Some(0.1)), Some(true));
-        assert_eq!(of(QuestionKind::Long, None), None);
-        assert_eq!(is_confident(0.0, QuestionKind::Long, None), Some(false));
-        assert_eq!(of(QuestionKind::Long, Some(0.3)), Some(false));
-        assert_eq!(of(QuestionKind::Long, Some(0.0)), Some(true));
+    fn a_long_text_by_words_alone_is_judged_only_by_a_threshold_that_is_given() {
+        let of = |kind, cosine, threshold| {
+            is_confident(0.2, &Evidence { kind, cosine, ..Evidence::default() }, threshold)
+        };
+        assert_eq!(of(QuestionKind::Description, None, None), Some(false));
+        assert_eq!(of(QuestionKind::Description, None, Some(0.1)), Some(true));
+        assert_eq!(of(QuestionKind::Long, None, None), None);
+        assert_eq!(of(QuestionKind::Long, Some(0.3), None), Some(false));
+        assert_eq!(of(QuestionKind::Long, None, Some(0.3)), Some(false));
+        assert_eq!(of(QuestionKind::Long, None, Some(0.0)), Some(true));
+        let nothing = Evidence { kind: QuestionKind::Long, ..Evidence::default() };
+        assert_eq!(is_confident(0.0, &nothing, None), Some(false));
     }
 }

@@ -95,11 +95,11 @@ impl Index {
         let of_units: HashMap<usize, &UnitFeatures> =
             candidates.iter().map(|candidate| (candidate.unit, &candidate.features)).collect();
         let is_reranked = candidates.iter().any(|candidate| candidate.parts.reranker != 0.0);
-        let is_reranked_again = candidates.iter().any(|candidate| candidate.parts.second_reranker != 0.0);
         let is_read = candidates.iter().any(|candidate| candidate.parts.cross_encoder != 0.0);
         let explain = |hit: &Hit| {
             let Some(of_unit) = of_units.get(&hit.unit) else { return Ok(Explanation::leaf("score", 0.0)) };
-            let is_added = of_issue.is_none() && hit.parts.words == 0.0 && hit.parts.message > 0.0;
+            let is_found = hit.parts.words != 0.0 || hit.parts.issue_share != 0.0;
+            let is_added = !is_found && hit.parts.message > 0.0;
             if is_added {
                 return Ok(Explanation::leaf("message", hit.score));
             }
@@ -113,13 +113,6 @@ impl Index {
             let parts = &hit.parts;
             for (name, of, value, factor, applies) in [
                 ("reranker", "cosine", parts.reranker, parts.reranker_factor, is_reranked),
-                (
-                    "second reranker",
-                    "cosine",
-                    parts.second_reranker,
-                    parts.second_reranker_factor,
-                    is_reranked_again,
-                ),
                 ("cross-encoder", "log-odds", parts.cross_encoder, parts.cross_encoder_factor, is_read),
             ] {
                 if applies {
@@ -188,19 +181,40 @@ impl Index {
     }
 }
 
-/// The share for an issue, with what was recognized of it.
+/// The share for a long text, as an ordinary query, a report and a description, with the parts that were recognized.
 fn explain_issue(issue: &RankedIssue, hit: &Hit) -> Explanation {
     let features = issue.features.get(&hit.unit).copied().unwrap_or([0.0; ISSUE_FEATURES.len()]);
-    let brought = IssueModel::builtin().contributions(&features);
-    let term = |((name, brought), value): ((&&'static str, f32), &f32)| Explanation {
-        parts: vec![Explanation::leaf("value", *value)],
-        ..Explanation::leaf(name, brought)
+    let of_kind = |name, probability: f32, model: &IssueModel, of_kind: f32| {
+        let brought = model.contributions(&features);
+        let term = |((name, brought), value): ((&&'static str, f32), &f32)| Explanation {
+            parts: vec![Explanation::leaf("value", *value)],
+            ..Explanation::leaf(name, brought)
+        };
+        let terms = ISSUE_FEATURES.iter().zip(brought).zip(&features).map(term);
+        let terms: Vec<Explanation> = terms.filter(|term| term.value != 0.0).collect();
+        let share = share(Explanation::sum("features", terms), of_kind);
+        Explanation::product(name, [Explanation::leaf("probability", probability), share])
     };
-    let terms = ISSUE_FEATURES.iter().zip(brought).zip(&features).map(term);
-    let mut terms: Vec<Explanation> = terms.filter(|term| term.value != 0.0).collect();
     let parts = issue.parts.iter().map(|&(name, n)| Explanation::leaf(name, n as f32)).collect();
-    terms.push(Explanation { parts, ..Explanation::leaf("recognized", 0.0) });
-    share(Explanation::sum("issue", terms), hit.parts.issue_share)
+    let [report, description] = hit.parts.issue_shares;
+    let of_query = issue.query_share;
+    let of_report = (1.0 - of_query) * issue.report_probability;
+    let mut kinds = Vec::new();
+    if of_query > 0.0 {
+        let share = Explanation::leaf("share", hit.parts.query_share);
+        kinds.push(Explanation::product("query", [Explanation::leaf("probability", of_query), share]));
+    }
+    if hit.parts.issue_share > 0.0 {
+        kinds.push(of_kind("report", of_report, IssueModel::reports(), report));
+        kinds.push(of_kind(
+            "description",
+            1.0 - of_query - of_report,
+            IssueModel::descriptions(),
+            description,
+        ));
+    }
+    kinds.push(Explanation { parts, ..Explanation::leaf("recognized", 0.0) });
+    Explanation::sum("issue", kinds)
 }
 
 /// The products of weights and features, without those that are 0.
@@ -335,13 +349,12 @@ mod tests {
         let read = |embedder| {
             Arc::new(WithCrossEncoder { embedder, cross_encoder: Arc::new(Length) }) as Arc<dyn Embedder>
         };
-        let reranked_twice = reranked(reranked(builtin()));
         let models = [
             None,
             Some(builtin()),
             Some(reranked(builtin())),
             Some(read(builtin())),
-            Some(read(reranked_twice)),
+            Some(read(reranked(builtin()))),
         ];
         for (n, model) in models.into_iter().enumerate() {
             let index = open(directory.path(), model);
@@ -356,7 +369,7 @@ mod tests {
                 for (hit, explanation) in hits.iter().zip(&explanations) {
                     check_combines(explanation, hit.score);
                     let mut before = explanation;
-                    for name in ["message", "cross-encoder", "second reranker", "reranker"] {
+                    for name in ["message", "cross-encoder", "reranker"] {
                         if let [rest, factor] = before.parts.as_slice()
                             && factor.name == name
                         {

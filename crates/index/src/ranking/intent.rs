@@ -7,11 +7,14 @@
 //! a softmax over the scores of the rules, otherwise from a softmax over those of [`Model::function_score`]. Both are
 //! linear in named features; their weights are data (`crates/index/ranking.json`), fitted by `quarry eval tune`.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use quarry_source::UnitKind;
 use quarry_text::is_stop_word;
 use serde::{Deserialize, Serialize};
+
+use crate::ScoreParts;
 
 /// Names of the features of a query, in the order of [`QueryFeatures`].
 pub const QUERY_FEATURES: [&str; 17] = [
@@ -198,6 +201,30 @@ impl UnitMatches {
     }
 }
 
+/// The score of a unit by the rules.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RuleScore {
+    /// Number of its file.
+    pub file: u32,
+    /// The score.
+    pub score: f32,
+    /// The score without the factor for better units of the same file; 0 for a near-duplicate.
+    pub alone: f32,
+}
+
+impl RuleScore {
+    /// The score that the parts of a unit's score have.
+    #[must_use]
+    pub fn of(file: u32, parts: &ScoreParts) -> Self {
+        let alone = if parts.repetition > 0.0 { parts.rules / parts.repetition } else { 0.0 };
+        Self { file, score: parts.rules, alone }
+    }
+}
+
+/// How much the score by the rules counts for the order of the units of a file, the rest being that of
+/// [`Model::function_score`].
+const RULES_IN_FILE: f32 = 0.8;
+
 /// The weights of the mixture.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "IntentWeights"))]
@@ -247,10 +274,33 @@ impl Model {
     }
 
     /// The shares of candidates by their scores of the rules and by their features.
+    ///
+    /// Rules decide which file is wanted, but say little about which of its units: each file's shares are given to its units in
+    /// the order of both scores, those of the rules without the factor for further units of a file.
     #[must_use]
-    pub fn shares(&self, rules: &[f32], features: &[UnitFeatures]) -> Shares {
+    pub fn shares(&self, rules: &[RuleScore], features: &[UnitFeatures]) -> Shares {
         let scores: Vec<f32> = features.iter().map(|features| self.function_score(features)).collect();
-        Shares { file: self.file_shares(rules.iter().copied()), function: softmax(&scores) }
+        let mut file = self.file_shares(rules.iter().map(|rule| rule.score));
+        let best = rules.iter().map(|rule| rule.score).fold(f32::MIN_POSITIVE, f32::max);
+        let in_file = |unit: usize| {
+            let rule = RULES_IN_FILE * self.sharpness * rules[unit].alone / best;
+            if rules[unit].alone > 0.0 {
+                rule + (1.0 - RULES_IN_FILE) * scores[unit]
+            } else {
+                f32::NEG_INFINITY
+            }
+        };
+        let mut by_file: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (unit, rule) in rules.iter().enumerate() {
+            by_file.entry(rule.file).or_default().push(unit);
+        }
+        for mut units in by_file.into_values() {
+            let mut shares: Vec<f32> = units.iter().map(|&unit| file[unit]).collect();
+            shares.sort_by(|a, b| b.total_cmp(a));
+            units.sort_by(|&a, &b| in_file(b).total_cmp(&in_file(a)));
+            units.into_iter().zip(shares).for_each(|(unit, share)| file[unit] = share);
+        }
+        Shares { file, function: softmax(&scores) }
     }
 
     /// The shares of units if a file is wanted, by their scores of the rules.
@@ -378,6 +428,22 @@ mod tests {
         assert!(softmax(&[]).is_empty());
         let shares = softmax(&[2.0_f32.ln(), 1.0_f32.ln()]);
         assert!((shares[0] - 2.0 / 3.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_units_of_a_file_have_its_shares_in_the_order_of_both_scores() {
+        let model = Model::builtin();
+        let rule = |file, score, alone| RuleScore { file, score, alone };
+        let rules = [rule(0, 1.0, 1.0), rule(0, 0.6, 0.98), rule(1, 0.9, 0.9), rule(0, 0.0, 0.0)];
+        let similarity = UNIT_FEATURES.iter().position(|name| *name == "token_similarity").unwrap();
+        let features = [0.1, 0.9, 0.1, 1.0].map(|value| {
+            let mut features = [0.0; UNIT_FEATURES.len()];
+            features[similarity] = value;
+            features
+        });
+        let by_rules = model.file_shares(rules.iter().map(|rule| rule.score));
+        let shares = model.shares(&rules, &features).file;
+        assert_eq!(shares, [by_rules[1], by_rules[0], by_rules[2], by_rules[3]]);
     }
 
     #[test]

@@ -7,8 +7,10 @@
 
 pub(crate) mod evidence;
 pub mod frame;
+pub mod kind;
 mod line;
 pub mod literal;
+pub(crate) mod log;
 pub mod model;
 pub mod name;
 pub mod position;
@@ -17,18 +19,25 @@ mod ranking;
 use std::collections::HashMap;
 
 use self::frame::{Frame, Order, frame};
+use self::kind::KindModel;
 use self::line::LineKind;
 use self::name::{Name, Origin, names};
 use self::position::Position;
 
-/// Words from which on a text of one line is an issue.
-const MIN_WORDS: usize = 40;
+/// Words up to which a text of one line is an ordinary query; with twice as many, its length does not speak for one.
+const MIN_WORDS: usize = 10;
+
+/// Probabilities of a long text between which both rankings are mixed.
+const MIXED: [f32; 2] = [0.5, 0.9];
 
 /// Maximum number of frames, names and positions that are kept of a text.
 const MAX_FOUND: usize = 300;
 
 /// Lines of source that may be between two frames of a trace, or between the last one and the message.
 const MAX_BETWEEN: usize = 12;
+
+/// Bytes from which on the sentence of a title is not continued.
+const MAX_TITLE: usize = 400;
 
 /// What an issue is made of.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -54,16 +63,35 @@ pub struct Issue<'a> {
 }
 
 impl<'a> Issue<'a> {
-    /// Splits a text; `None` if it is an ordinary query: one line without a frame or a path with a line, of less than 40
-    /// words.
+    /// Splits a text of several lines, or with a frame or a path with a line; `None` for any other.
     #[must_use]
     pub fn of(text: &'a str) -> Option<Self> {
         let mut lines = text.lines().filter(|line| !line.trim().is_empty());
         let first = lines.next()?;
-        let mut is_long = || lines.next().is_some() || first.split_whitespace().nth(MIN_WORDS - 1).is_some();
         let has_place =
             || frame(first, "").is_some() || Position::all(first).any(|position| position.line.is_some());
-        (is_long() || has_place()).then(|| Splitter::default().split(text))
+        (lines.next().is_some() || has_place()).then(|| Self::split(text))
+    }
+
+    /// How much a text of one line is ranked as a long one rather than as an ordinary query, 0 to 1: rising with its length
+    /// and with how much it reads like a description.
+    #[must_use]
+    pub fn share_of_long(text: &str) -> f32 {
+        let n_words = text.split_whitespace().count();
+        let by_length = (n_words.saturating_sub(MIN_WORDS) as f32 / MIN_WORDS as f32).min(1.0);
+        if by_length == 0.0 {
+            return 0.0;
+        }
+        let probability = KindModel::long_texts().probability(&Issue::split(text).text_features(text));
+        // Below the first probability one ranking suffices, above the last the other.
+        let [none, all] = MIXED;
+        ((by_length * probability - none) / (all - none)).clamp(0.0, 1.0)
+    }
+
+    /// Splits any text.
+    #[must_use]
+    pub fn split(text: &'a str) -> Self {
+        Splitter { text, ..Splitter::default() }.split(text)
     }
 
     /// The number of parts of each kind, for explanations.
@@ -108,6 +136,7 @@ struct Trace<'a> {
 
 #[derive(Default)]
 struct Splitter<'a> {
+    text: &'a str,
     issue: Issue<'a>,
     trace: Trace<'a>,
     /// What the block of code that is being read began with.
@@ -176,12 +205,18 @@ impl<'a> Splitter<'a> {
             LineKind::Template { .. } => issue.n_noise += 1,
             LineKind::Heading { is_noise: false } | LineKind::Prose => {
                 issue.find_positions(text);
-                if issue.title.is_empty() && issue.prose.is_empty() && issue.code.is_empty() {
-                    issue.title = line::title(text);
-                } else {
-                    issue.prose.push(text.trim_start_matches(['#', ' ', '*', '-']));
-                }
                 issue.messages.extend(line::quoted_messages(text));
+                let is_first = issue.title.is_empty() && issue.prose.is_empty() && issue.code.is_empty();
+                let title = match is_first {
+                    true => Some(line::title(text)),
+                    false => self.title_with(text),
+                };
+                let Some(title) = title else {
+                    return self.issue.prose.push(text.trim_start_matches(['#', ' ', '*', '-']));
+                };
+                let (title, rest) = line::first_sentence(title);
+                self.issue.title = title;
+                self.issue.prose.extend((!rest.is_empty()).then_some(rest));
             }
             LineKind::Code(code) => {
                 issue.find_positions(code);
@@ -195,6 +230,19 @@ impl<'a> Splitter<'a> {
                 issue.messages.push(message);
             }
         }
+    }
+
+    /// The title with the next line, on which its sentence goes on: text with line breaks within paragraphs.
+    fn title_with(&self, line: &str) -> Option<&'a str> {
+        let title = self.issue.title;
+        let may_go_on = (1..MAX_TITLE).contains(&title.len()) && !title.ends_with(['.', ':', '!', '?']);
+        if !may_go_on || !line.starts_with(char::is_lowercase) {
+            return None;
+        }
+        let at = |part: &str| part.as_ptr() as usize - self.text.as_ptr() as usize;
+        let between = self.text.get(at(title) + title.len()..at(line))?;
+        let is_next = between.trim().is_empty() && between.matches('\n').count() == 1;
+        is_next.then(|| &self.text[at(title)..at(line) + line.len()])
     }
 
     /// Code by its indentation: of Markdown, after a blank line or other such code.
@@ -216,7 +264,7 @@ impl<'a> Splitter<'a> {
         }
     }
 
-    /// Whether a line belongs to the trace that is being read; else that trace is at its end.
+    /// Returns whether a line belongs to the trace that is being read; else that trace is at its end.
     fn is_of_trace(&mut self, line: &'a str, text: &'a str) -> bool {
         self.trace.n_after += 1;
         let is_python = self.trace.order == Some(Order::OutermostFirst);

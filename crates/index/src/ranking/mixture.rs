@@ -9,10 +9,10 @@ use quarry_walk::FileFlags;
 use crate::ranking::confidence;
 use crate::ranking::fusion::max_or_one;
 use crate::ranking::intent::{
-    self, Model, NameMatches, QueryFeatures, QueryMatches, Shares, UnitFeatures, UnitMatches,
+    self, Model, NameMatches, QueryFeatures, QueryMatches, RuleScore, Shares, UnitFeatures, UnitMatches,
 };
 use crate::ranking::question::QuestionKind;
-use crate::ranking::ranked_units::{Candidate, RankedUnits, Signals};
+use crate::ranking::ranked_units::{Candidate, Signals};
 use crate::ranking::rules::{self, PathMatch, Query};
 use crate::ranking::selection::best;
 use crate::{Error, Evidence, Hit, Index, RankingWeights, SearchRequest};
@@ -32,7 +32,10 @@ impl Index {
             model.file_probability(&self.query_features(candidates, signals, query, path_matches));
         let file_probability = 1.0 - ranking.function_share * (1.0 - file_probability);
         self.set_features(candidates, signals);
-        let rules: Vec<f32> = candidates.iter().map(|candidate| candidate.parts.rules).collect();
+        let rules: Vec<RuleScore> = candidates
+            .iter()
+            .map(|candidate| RuleScore::of(self.file_of_unit[candidate.unit], &candidate.parts))
+            .collect();
         let features: Vec<UnitFeatures> = candidates.iter().map(|candidate| candidate.features).collect();
         let Shares { file, function } = model.shares(&rules, &features);
         for ((candidate, file_share), function_share) in candidates.iter_mut().zip(file).zip(function) {
@@ -155,7 +158,7 @@ impl Index {
                 coverage: candidate.parts.coverage,
                 matched: lexical.matched[candidate.unit],
                 kind: record.kind(),
-                is_test: self.flags(record).contains(FileFlags::TEST),
+                is_test: self.flags_for(record, signals).contains(FileFlags::TEST),
                 defines: candidate.parts.defines,
                 lines: record.end_line.saturating_sub(record.start_line) + 1,
                 rank_in_file,
@@ -174,11 +177,17 @@ impl Index {
         &self,
         request: &SearchRequest,
     ) -> Result<(QueryFeatures, Vec<(Hit, UnitFeatures)>), Error> {
-        let ranking = RankingWeights { function_share: 0.0, ..request.ranking.clone() };
-        let request = SearchRequest { ranking, ..request.clone() };
-        let RankedUnits { mut candidates, signals, .. } = self.rank(&request)?;
+        self.read(|| self.features_of_query(request))
+    }
+
+    fn features_of_query(
+        &self,
+        request: &SearchRequest,
+    ) -> Result<(QueryFeatures, Vec<(Hit, UnitFeatures)>), Error> {
+        let signals = self.signals(request)?;
         let query = signals.query();
         let path_matches = self.path_matches(&query, &signals.candidates);
+        let mut candidates = self.rank_by_rules(&signals, &request.ranking, &path_matches)?;
         let features = self.query_features(&candidates, &signals, &query, &path_matches);
         self.set_features(&mut candidates, &signals);
         let hit = |candidate: Candidate| {

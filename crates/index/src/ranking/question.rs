@@ -1,4 +1,4 @@
-//! What kind of question a query is, by its text alone.
+//! The kind of a question, by its text alone.
 
 use quarry_text::parts;
 use serde::Serialize;
@@ -93,6 +93,62 @@ impl QuestionKind {
     }
 }
 
+/// Words before the noun in a query for tests: "where is the unit test for …".
+const BEFORE_TESTS: [&str; 20] = [
+    "a", "all", "an", "any", "are", "do", "find", "have", "is", "list", "me", "show", "some", "that", "the",
+    "there", "we", "what", "where", "which",
+];
+const KINDS_OF_TESTS: [&str; 7] =
+    ["acceptance", "functional", "integration", "regression", "smoke", "unit", "e2e"];
+
+/// Words after the noun. Behind a bare `test`, those of the second list begin the description of a function: "test if a
+/// path is absolute".
+const AFTER_TEST: [&str; 14] = [
+    "asserting",
+    "asserts",
+    "case",
+    "cases",
+    "checking",
+    "checks",
+    "covering",
+    "covers",
+    "ensures",
+    "ensuring",
+    "that",
+    "verifies",
+    "verifying",
+    "which",
+];
+const AFTER_TESTS: [&str; 6] = ["for", "if", "of", "on", "when", "whether"];
+
+/// Whether a query asks for tests: "test that the retry stops", "where is the retry tested".
+#[must_use]
+pub fn asks_for_tests(query: &str) -> bool {
+    let words: Vec<String> = query
+        .split_whitespace()
+        .map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase())
+        .collect();
+    let is_among =
+        |words: &[&str], word: Option<&String>| word.is_some_and(|word| words.contains(&word.as_str()));
+    let ends = [" tested", " covered by tests", " covered by a test"];
+    let asked = words.join(" ");
+    if ["where is ", "where are ", "how is ", "how are ", "is ", "are "]
+        .iter()
+        .any(|start| asked.starts_with(start))
+        && ends.iter().any(|end| asked.ends_with(end))
+    {
+        return true;
+    }
+    let noun = words
+        .iter()
+        .position(|word| !BEFORE_TESTS.contains(&word.as_str()) && !KINDS_OF_TESTS.contains(&word.as_str()));
+    let Some(noun) = noun else { return false };
+    let is_noun = noun > 0 || words[noun] == "tests";
+    let next = words.get(noun + 1);
+    ["test", "tests"].contains(&words[noun].as_str())
+        && (is_among(&AFTER_TEST, next) || is_noun && is_among(&AFTER_TESTS, next))
+}
+
 /// Whether a text reports a failure and is written like a message of a program rather than a description.
 fn is_message(text: &str, words: &[&str]) -> bool {
     let reports = |word: &&str| {
@@ -144,5 +200,33 @@ mod tests {
             assert_eq!(QuestionKind::of(query), expected, "{query:?}");
         }
         assert_eq!(QuestionKind::of(&"why does it stop after a while? ".repeat(5)), Long);
+    }
+
+    #[test]
+    fn tests_are_asked_for_by_the_noun() {
+        for query in [
+            "test that the retry stops",
+            "tests for the JSON reader",
+            "the unit test of the retry loop",
+            "show me all tests that cover redirects",
+            "Where is the retry tested?",
+            "regression test for an empty header",
+            "where are the tests when the disk is full",
+        ] {
+            assert!(asks_for_tests(query), "{query}");
+        }
+        for query in [
+            "test if a path is absolute",
+            "test whether two sets overlap",
+            "test runner",
+            "run tests in parallel",
+            "how are tests discovered",
+            "is the password tested against a list?",
+            "the connection is tested",
+            "tests",
+            "",
+        ] {
+            assert!(!asks_for_tests(query), "{query}");
+        }
     }
 }

@@ -28,7 +28,9 @@ pub struct RankedUnits {
     pub(crate) asked: Option<String>,
     /// From the ranking before any re-ranker read it, so that re-rankers do not change the confidence.
     pub(crate) evidence: Evidence,
-    /// What was recognized, if the query is an issue.
+    /// True if a re-ranker ordered them.
+    pub(crate) is_reranked: bool,
+    /// The recognized issue, if the query is one.
     pub(crate) of_issue: Option<RankedIssue>,
 }
 
@@ -39,10 +41,10 @@ impl RankedUnits {
         if self.candidates.is_empty() { 0.0 } else { self.evidence.confidence() }
     }
 
-    /// Whether the search found something, by [`is_confident`].
+    /// Returns whether the search found something, by [`is_confident`].
     #[must_use]
     pub fn is_confident(&self, threshold: Option<f32>) -> Option<bool> {
-        is_confident(self.confidence(), self.evidence.kind, threshold)
+        is_confident(self.confidence(), &self.evidence, threshold)
     }
 
     /// The terms of the query for showing matches; of an issue those that were looked up, because there may be thousands.
@@ -52,6 +54,33 @@ impl RankedUnits {
             Some(_) => self.signals.terms.iter().take(MAX_SHOWN).cloned().collect(),
             None => query_terms(self.asked.as_deref().unwrap_or(query)),
         }
+    }
+
+    /// The words of a query that occur in the index, in order and each once; `None` if all do, or the text is long.
+    #[must_use]
+    pub fn shared_words<'q>(&self, query: &'q str) -> Option<Vec<&'q str>> {
+        let Signals { terms, lexical, .. } = &self.signals;
+        let is_long = self.of_issue.as_ref().is_some_and(|issue| issue.query_share == 0.0);
+        if is_long || lexical.is_known.iter().all(|is_known| *is_known) {
+            return None;
+        }
+        let is_known = |term: &String| {
+            terms.iter().zip(&lexical.is_known).any(|(known, is_known)| known == term && *is_known)
+        };
+        let mut words = Vec::new();
+        for word in query.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric())) {
+            let terms = query_terms(word);
+            if !terms.is_empty() && terms.iter().all(is_known) && !words.contains(&word) {
+                words.push(word);
+            }
+        }
+        Some(words)
+    }
+
+    /// Returns whether a re-ranker ordered them.
+    #[must_use]
+    pub fn is_reranked(&self) -> bool {
+        self.is_reranked
     }
 
     /// The numbers of the units, best first.
@@ -66,6 +95,10 @@ pub(crate) struct RankedIssue {
     pub features: HashMap<usize, IssueFeatures>,
     /// The number of its parts of each kind.
     pub parts: Vec<(&'static str, usize)>,
+    /// The probability that it is a report rather than a description.
+    pub report_probability: f32,
+    /// How much of the score is that of an ordinary query, 0 to 1.
+    pub query_share: f32,
 }
 
 /// A unit that may be a result.
@@ -95,6 +128,8 @@ pub(crate) struct Signals {
     pub words: Vec<f32>,
     /// The best of `words`.
     pub best: f32,
+    /// Whether the query asks for tests: then all else is demoted as tests are otherwise.
+    pub asks_for_tests: bool,
 }
 
 impl Signals {

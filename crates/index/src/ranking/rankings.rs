@@ -3,11 +3,10 @@
 
 use crate::RankingWeights;
 
-/// A ranking with a name.
 pub struct NamedRanking {
     /// The name: lower case, with hyphens.
     pub name: &'static str,
-    /// How it differs from the default, in a few words.
+    /// Difference from the default, in a few words.
     pub about: &'static str,
     depart: fn(&mut RankingWeights),
 }
@@ -76,7 +75,6 @@ impl NamedRanking {
         RANKINGS.iter().find(|ranking| ranking.name == name)
     }
 
-    /// Its weights.
     #[must_use]
     pub fn weights(&self) -> RankingWeights {
         let mut weights = RankingWeights::default();
@@ -106,7 +104,6 @@ fn switch_rules_off(ranking: &mut RankingWeights) {
         issues: false,
         rerank_function: ranking.rerank_function,
         rerank_file: ranking.rerank_file,
-        rerank_again_function: ranking.rerank_again_function,
         cross_encoder_function: ranking.cross_encoder_function,
     };
 }

@@ -1,4 +1,4 @@
-//! What a search is asked, and what it answers.
+//! Requests and responses of a search.
 
 use crate::index::filter::Filter;
 use crate::index::hit::Hit;
@@ -12,9 +12,7 @@ pub struct SearchRequest<'a> {
     pub query: &'a str,
     /// Maximum number of results.
     pub limit: usize,
-    /// Weights of the ranking.
     pub ranking: RankingWeights,
-    /// Which units may be found.
     pub filter: &'a Filter,
 }
 
@@ -34,9 +32,9 @@ pub struct SearchResponse {
 }
 
 impl SearchResponse {
-    /// Whether the search found something, by [`is_confident`].
+    /// Returns whether the search found something, by [`is_confident`].
     #[must_use]
     pub fn is_confident(&self, threshold: Option<f32>) -> Option<bool> {
-        is_confident(self.confidence, self.evidence.kind, threshold)
+        is_confident(self.confidence, &self.evidence, threshold)
     }
 }

@@ -6,29 +6,34 @@
 //! model. The weight w depends on what the query wants. Units that are not read count as if they were like the worst that
 //! was.
 //!
-//! A re-ranker that has a re-ranker of its own ([`Embedder::reranker`]) leaves the last word to it: that one, slower again,
-//! reads of the first results of the new order the one passage that was most like the query, and its cosine joins the score in
-//! the same way. What of either is stored ([`Precomputation`](crate::Precomputation)) need not be read.
+//! Stored vectors ([`Precomputation`](crate::Precomputation)) are not computed again. A re-ranker that uses nothing else
+//! ([`Embedder::reranks_stored_only`]) orders results if most of them have some; the others count like the median.
 //!
-//! A cross-encoder ([`Embedder::cross_encoder`]) comes after all of these. It reads the query with each of the first results,
+//! A model that gives each token a vector ([`Embedder::token_embedder`]) reads a unit at once; the mean over the tokens of the
+//! query of the maximum cosine with one of the unit takes the place of the cosine of the best passage.
+//!
+//! A cross-encoder ([`Embedder::cross_encoder`]) comes last. It reads the query with each of the first results,
 //! and the score is multiplied by exp(w · (log-odds − maximum log-odds)).
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
-use quarry_embed::{EmbedError, Embedder, PairModel, Vectors};
+use quarry_embed::{EmbedError, Embedder, PairModel, Vectors, max_sim};
 use rayon::prelude::*;
 
 use crate::ranking::ranked_units::Candidate;
 use crate::vectors::embedding_text::embedding_text;
-pub use crate::vectors::passages::BestPassage;
-use crate::vectors::passages::{PassageVectors, embedded_passages, passages};
+use crate::vectors::passages::{PassageVectors, embedded_passages};
 use crate::{Error, Index, RankingWeights, ScoreParts};
 
 /// Number of results that are read.
 pub const DEPTH: usize = 30;
 
-/// Number of results of which the re-ranker's own re-ranker reads a passage, and that a cross-encoder reads.
-pub const SECOND_DEPTH: usize = 12;
+/// Minimum share of the first results with stored vectors for a re-ranker that reads none: of a tree in which a few files were
+/// edited, but not of one whose vectors are still being computed.
+const MIN_STORED: f32 = 0.8;
+
+/// Number of results that a cross-encoder reads.
+pub const CROSS_ENCODER_DEPTH: usize = 12;
 
 /// The vectors of the passages that texts are read in, in their order.
 ///
@@ -39,22 +44,10 @@ pub fn piece_vectors(texts: &[&str], reranker: &dyn Embedder) -> Result<Vec<Vect
     Ok(embedded_passages(&texts, reranker)?.into_iter().map(|(_, vectors)| vectors).collect())
 }
 
-/// The passage whose vector is most like a query; `None` without passages.
+/// The maximum dot product of a passage with a query, or the mean of these of the query's vectors; `None` without passages.
 #[must_use]
-pub fn best_passage(passages: &Vectors, query: &[f32]) -> Option<BestPassage> {
-    BestPassage::of(passages.rows().map(|passage| product(passage, query)))
-}
-
-/// The passage of a text with a number; none if it has fewer.
-#[must_use]
-pub fn passage(text: &str, number: usize) -> Option<String> {
-    passages(text).into_iter().nth(number)
-}
-
-/// The dot product of two vectors, which is their cosine if they have length 1.
-#[must_use]
-pub fn product(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
+pub fn best_cosine(passages: &Vectors, query: &Vectors) -> Option<f32> {
+    (passages.n_rows() > 0).then(|| max_sim(query, passages) / query.n_rows().max(1) as f32)
 }
 
 /// What the scores of results are multiplied by: exp(w · (evidence − maximum evidence)), at most 1, with a weight w for each.
@@ -74,7 +67,8 @@ pub fn factors(
 }
 
 impl Index {
-    /// Orders candidates again, which come best first and stay so.
+    /// Orders candidates again, which come best first and stay so, if the model has a re-ranker that can do it; returns whether
+    /// it did.
     ///
     /// # Errors
     /// When the model fails.
@@ -82,80 +76,60 @@ impl Index {
         &self,
         candidates: &mut [Candidate],
         query: &str,
-        reranker: &dyn Embedder,
         ranking: &RankingWeights,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
+        let Some(dense) = &self.dense else { return Ok(false) };
+        let stored_only = dense.embedder.reranks_stored_only();
+        // Without stored vectors it is not even loaded.
+        if stored_only && dense.passages.is_empty() {
+            return Ok(false);
+        }
+        let Some(reranker) = dense.embedder.reranker() else { return Ok(false) };
         let depth = DEPTH.min(candidates.len());
-        let of_query = reranker.embed_queries(&[query])?.values;
-        let mut best = candidates[..depth]
+        let dimension = reranker.dimension();
+        let stored = candidates[..depth]
             .iter()
-            .map(|candidate| self.stored(0, candidate, |passages, row| passages.best(row, &of_query)))
+            .map(|candidate| self.stored_passages(candidate, dimension))
             .collect::<Result<Vec<_>, Error>>()?;
-        let texts: Vec<(usize, String)> = (0..depth)
-            .into_par_iter()
-            .filter(|&at| best[at].is_none())
-            .filter_map(|at| Some((at, self.text_to_read(&candidates[at])?)))
-            .collect();
-        for (at, vectors) in embedded_passages(&texts, reranker)? {
-            best[at] = best_passage(&vectors, &of_query);
+        let n_stored = stored.iter().flatten().count();
+        if stored_only && (n_stored == 0 || (n_stored as f32) < MIN_STORED * depth as f32) {
+            return Ok(false);
         }
-        if best.iter().all(Option::is_none) {
-            return Ok(());
-        }
-        let read: HashMap<usize, BestPassage> = candidates
+        let of_query = match reranker.token_embedder() {
+            Some(model) => model.query_tokens(query)?,
+            None => reranker.embed_queries(&[query])?,
+        };
+        let mut cosines: Vec<Option<f32>> = stored
             .iter()
-            .zip(&best)
-            .filter_map(|(candidate, best)| Some((candidate.unit, (*best)?)))
+            .map(|stored| stored.as_ref().and_then(|(rows, row)| rows.best(*row, &of_query)))
             .collect();
-        let mut cosines: Vec<Option<f32>> = best.iter().map(|best| best.map(|best| best.cosine)).collect();
+        if stored_only {
+            let median = median(cosines.iter().flatten().copied());
+            cosines.iter_mut().for_each(|cosine| *cosine = cosine.or(median));
+        } else {
+            let texts: Vec<(usize, String)> = (0..depth)
+                .into_par_iter()
+                .filter(|&at| cosines[at].is_none())
+                .filter_map(|at| Some((at, self.text_to_read(&candidates[at])?)))
+                .collect();
+            for (at, vectors) in embedded_passages(&texts, reranker)? {
+                cosines[at] = best_cosine(&vectors, &of_query);
+            }
+        }
+        if cosines.iter().all(Option::is_none) {
+            return Ok(false);
+        }
         cosines.resize(candidates.len(), None);
         multiply(candidates, &cosines, [ranking.rerank_function, ranking.rerank_file], |parts| {
             (&mut parts.reranker, &mut parts.reranker_factor)
         });
-        match reranker.reranker() {
-            Some(second) if ranking.rerank_again_function > 0.0 => {
-                self.rerank_again(candidates, query, second, &read, ranking)
-            }
-            _ => Ok(()),
-        }
+        Ok(true)
     }
 
-    /// Orders candidates again that another re-ranker has ordered, by the best passage of what that one `read`.
-    fn rerank_again(
-        &self,
-        candidates: &mut [Candidate],
-        query: &str,
-        reranker: &dyn Embedder,
-        read: &HashMap<usize, BestPassage>,
-        ranking: &RankingWeights,
-    ) -> Result<(), Error> {
-        let depth = SECOND_DEPTH.min(candidates.len());
-        let of_query = reranker.embed_queries(&[query])?.values;
-        let mut cosines = vec![None; candidates.len()];
-        for (candidate, cosine) in candidates.iter().zip(&mut cosines).take(depth) {
-            if let Some(best) = read.get(&candidate.unit) {
-                *cosine =
-                    self.stored(1, candidate, |passages, row| passages.cosine(row, best.number, &of_query))?;
-            }
-        }
-        let unread: Vec<(usize, String)> = (0..depth)
-            .into_par_iter()
-            .filter(|&at| cosines[at].is_none())
-            .filter_map(|at| {
-                let best = read.get(&candidates[at].unit)?;
-                Some((at, passage(&self.text_to_read(&candidates[at])?, best.number)?))
-            })
-            .collect();
-        if !unread.is_empty() {
-            let texts: Vec<&str> = unread.iter().map(|(_, text)| text.as_str()).collect();
-            for ((at, _), vector) in unread.iter().zip(reranker.embed_documents(&texts)?.rows()) {
-                cosines[*at] = Some(product(vector, &of_query));
-            }
-        }
-        multiply(candidates, &cosines, [ranking.rerank_again_function, 0.0], |parts| {
-            (&mut parts.second_reranker, &mut parts.second_reranker_factor)
-        });
-        Ok(())
+    /// Returns whether re-ranking reads no result during a search.
+    #[must_use]
+    pub fn reranks_stored_only(&self) -> bool {
+        self.dense.as_ref().is_some_and(|dense| dense.embedder.reranks_stored_only())
     }
 
     /// Orders candidates again by a model that reads the query together with each of the first ones.
@@ -169,7 +143,7 @@ impl Index {
         cross_encoder: &dyn PairModel,
         ranking: &RankingWeights,
     ) -> Result<(), Error> {
-        let depth = SECOND_DEPTH.min(candidates.len());
+        let depth = CROSS_ENCODER_DEPTH.min(candidates.len());
         let texts: Vec<(usize, String)> = (0..depth)
             .into_par_iter()
             .filter_map(|at| Some((at, self.text_to_read(&candidates[at])?)))
@@ -185,19 +159,18 @@ impl Index {
         Ok(())
     }
 
-    /// What the stored vectors of a unit say, those of the first re-ranker or of the next; `None` if they do not.
-    fn stored<T>(
+    /// The vectors of a part that has some of this dimension of a unit, and its row there.
+    fn stored_passages(
         &self,
-        reranker: usize,
         candidate: &Candidate,
-        say: impl Fn(&PassageVectors, usize) -> Option<T>,
-    ) -> Result<Option<T>, Error> {
-        let Some(stored) = self.dense.as_ref().and_then(|dense| dense.passages.get(reranker)) else {
+        dimension: usize,
+    ) -> Result<Option<(Arc<PassageVectors>, usize)>, Error> {
+        let (part, row) = self.table.units[candidate.unit].part_and_row();
+        let Some(stored) = self.dense.as_ref().and_then(|dense| dense.passages.get(part)) else {
             return Ok(None);
         };
-        let (part, row) = self.table.units[candidate.unit].part_and_row();
-        match stored[part].get() {
-            Ok(part) => Ok(say(&part, row)),
+        match stored.get() {
+            Ok(stored) => Ok(stored.has_row(row, dimension).then_some((stored, row))),
             // More of them were stored since: the unit is read until the index is opened again.
             Err(Error::Replaced { .. }) => Ok(None),
             Err(error) => Err(error),
@@ -212,6 +185,13 @@ impl Index {
         let path = self.table.text(self.table.file_of(record).path);
         Some(embedding_text(path, self.table.text(record.name), &source))
     }
+}
+
+/// The middle one of some values, in order of their size; of an even number the lower one.
+fn median(values: impl Iterator<Item = f32>) -> Option<f32> {
+    let mut values: Vec<f32> = values.collect();
+    values.sort_by(f32::total_cmp);
+    values.get(values.len().saturating_sub(1) / 2).copied()
 }
 
 /// Multiplies the scores of candidates by [`factors`], with weights for those that want a function and a file, and puts the

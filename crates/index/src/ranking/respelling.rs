@@ -150,7 +150,7 @@ impl Index {
         Ok(near)
     }
 
-    /// Whether a word, or the whole of an identifier, occurs in the index.
+    /// Returns whether a word, or the whole of an identifier, occurs in the index.
     fn is_known(&self, typed: &str, folded: &str) -> Result<bool, Error> {
         if parts(typed).count() == 1 {
             let mut stem = String::new();

@@ -37,7 +37,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Whether a query is a symbol, which is looked up by its name: no re-ranker reads anything for it.
+/// Returns whether a query is a symbol, which is looked up by its name: no re-ranker reads anything for it.
 #[must_use]
 pub fn is_symbol(query: &str) -> bool {
     Query { text: query, terms: &[], weights: &[] }.symbol().is_some()
@@ -48,8 +48,8 @@ pub(crate) fn symbol_words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$')).filter(|word| !word.is_empty())
 }
 
-/// How well a name matches the query, from 0 to 1: the geometric mean of the (weighted) share of the query's terms in
-/// the name and the share of the name's words in the query. An identifier of several words also matches as a whole
+/// Match of a name with the query, from 0 to 1: the geometric mean of the (weighted) share of the query's terms in the
+/// name and the share of the name's words in the query. An identifier of several words also matches as a whole
 /// (`WebSocket` and `websocket`). 0 for a name without words.
 #[must_use]
 pub fn name_match(query: &Query, name: &str) -> f32 {
@@ -84,8 +84,8 @@ pub fn own_name_match(query: &Query, kind: UnitKind, name: &str) -> f32 {
     if is_definition(kind) { name_match(query, last_part(name)) } else { 0.0 }
 }
 
-/// How well the name of a unit matches the query: [`own_name_match`], halved for functions, because a query in plain
-/// words names the subject of a type more often than that of a function.
+/// Match of the name of a unit with the query: [`own_name_match`], halved for functions, because a query in plain words
+/// names the subject of a type more often than that of a function.
 #[must_use]
 pub fn unit_match(query: &Query, kind: UnitKind, name: &str) -> f32 {
     own_name_match(query, kind, name) * name_factor(kind)
@@ -97,7 +97,7 @@ pub fn name_factor(kind: UnitKind) -> f32 {
     if kind == UnitKind::Type { 1.0 } else { 0.5 }
 }
 
-/// How well the path of a file matches the query.
+/// Match of the path of a file with the query.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PathMatch {
     /// [`name_match`] of the file's stem.
@@ -114,7 +114,7 @@ impl PathMatch {
     }
 }
 
-/// How well the path of a file matches the query; [`path_parts`] defines its stem and its directory.
+/// Match of the path of a file with the query; [`path_parts`] defines its stem and its directory.
 #[must_use]
 pub fn path_match(query: &Query, path: &str) -> PathMatch {
     let PathParts { stem, directory } = path_parts(path);
@@ -129,7 +129,7 @@ pub fn symbol<'a>(kind: UnitKind, name: &'a str, signature: &str) -> &'a str {
     if is_definition(kind) && !signature.is_empty() { last_part(name) } else { "" }
 }
 
-/// Whether a unit defines something, rather than being prose or code between definitions.
+/// Returns whether a unit defines something, rather than being prose or code between definitions.
 #[must_use]
 pub fn is_definition(kind: UnitKind) -> bool {
     matches!(kind, UnitKind::Type | UnitKind::Function | UnitKind::Method)
@@ -177,7 +177,7 @@ pub fn demotion(flags: FileFlags, is_helper: bool, ranking: &RankingWeights) -> 
 /// Keywords that make a declaration inaccessible from outside.
 const PRIVATE_WORDS: [&str; 3] = ["private", "fileprivate", "protected"];
 
-/// Whether a definition is a helper of its type or file rather than part of its interface, by its declaration
+/// Returns whether a definition is a helper of its type or file rather than part of its interface, by its declaration
 /// (`private`, `protected`) or its name (`_helper`, `#field`; not Python's `__init__`). Languages that mark neither
 /// have none.
 #[must_use]
@@ -193,7 +193,7 @@ pub fn is_private(name: &str, signature: &str) -> bool {
 /// `units` contains (file, unit, score); ties are in ascending order of units.
 ///
 /// # Errors
-/// Those of `alike`.
+/// As `alike`.
 pub fn fold<E>(
     units: &mut [(u32, usize, f32)],
     factor: f32,
@@ -213,8 +213,8 @@ pub fn fold<E>(
     Ok(())
 }
 
-/// Whether a file only re-exports what others define: one that stands for its directory, without any definition.
-/// Rust's `mod.rs` is not one, because it documents its module even if it defines nothing.
+/// Returns whether a file only re-exports what others define: one that stands for its directory, without any
+/// definition. Rust's `mod.rs` is not one, because it documents its module even if it defines nothing.
 #[must_use]
 pub fn is_reexport(path: &str, kinds: impl IntoIterator<Item = UnitKind>) -> bool {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
@@ -223,16 +223,21 @@ pub fn is_reexport(path: &str, kinds: impl IntoIterator<Item = UnitKind>) -> boo
 }
 
 /// Ranks units so that each file's best comes before the second ones of others: the scores of a file's units, best
-/// first, are multiplied by 1, `factor`, `factor`², ... (0 to 1). `units` contains (file, unit, score); the result is
-/// in descending order of the new scores, ties in ascending order of units.
+/// first, are multiplied by 1, `factor`, `factor`², ... (0 to 1), but at least by the `minimum` of the unit: one whose name
+/// the query has is no further result of a kind. `units` contains (file, unit, score); the result is in descending order of
+/// the new scores, ties in ascending order of units.
 #[must_use]
-pub fn diversify(mut units: Vec<(u32, usize, f32)>, factor: f32) -> Vec<(u32, usize, f32)> {
+pub fn diversify(
+    mut units: Vec<(u32, usize, f32)>,
+    factor: f32,
+    minimum: impl Fn(usize) -> f32,
+) -> Vec<(u32, usize, f32)> {
     let best_first = |a: &(u32, usize, f32), b: &(u32, usize, f32)| b.2.total_cmp(&a.2).then(a.1.cmp(&b.1));
     units.sort_unstable_by(best_first);
     let mut next_factor: HashMap<u32, f32> = HashMap::new();
-    for (file, _, score) in &mut units {
+    for (file, unit, score) in &mut units {
         let next = next_factor.entry(*file).or_insert(1.0);
-        *score *= *next;
+        *score *= next.max(minimum(*unit));
         *next *= factor;
     }
     units.sort_unstable_by(best_first);
@@ -376,16 +381,20 @@ mod tests {
 
     #[test]
     fn further_units_of_a_file_are_damped() {
-        let ranked = diversify(vec![(0, 0, 0.8), (0, 1, 1.0), (0, 2, 0.9), (1, 3, 0.5)], 0.5);
+        let found = vec![(0, 0, 0.8), (0, 1, 1.0), (0, 2, 0.9), (1, 3, 0.5)];
+        let ranked = diversify(found.clone(), 0.5, |_| 0.0);
         let units: Vec<usize> = ranked.iter().map(|unit| unit.1).collect();
         assert_eq!(units, [1, 3, 2, 0]);
         let scores: Vec<f32> = ranked.iter().map(|unit| unit.2).collect();
         assert_eq!(scores, [1.0, 0.5, 0.45, 0.2]);
+        // The third of the file has the name that is asked for.
+        let ranked = diversify(found, 0.5, |unit| if unit == 0 { 0.9 } else { 0.0 });
+        assert_eq!(ranked.iter().map(|unit| unit.1).collect::<Vec<_>>(), [1, 0, 3, 2]);
     }
 
     #[test]
     fn equal_units_stay_in_order() {
-        let ranked = diversify(vec![(1, 5, 1.0), (0, 2, 1.0)], 0.5);
+        let ranked = diversify(vec![(1, 5, 1.0), (0, 2, 1.0)], 0.5, |_| 0.0);
         assert_eq!(ranked, [(0, 2, 1.0), (1, 5, 1.0)]);
     }
 }

@@ -13,7 +13,8 @@ use crate::ranking::intent::UnitFeatures;
 use crate::ranking::issue::Issue;
 use crate::ranking::issue::evidence::N_PRINTING;
 use crate::ranking::issue::literal::Message;
-use crate::ranking::question::QuestionKind;
+use crate::ranking::issue::log::logged;
+use crate::ranking::question::{QuestionKind, asks_for_tests};
 use crate::ranking::ranked_units::{Candidate, RankedUnits, Signals};
 use crate::ranking::rules::{self, PathMatch, Query};
 use crate::ranking::selection::{best, better_first, hide};
@@ -35,7 +36,7 @@ const MIN_PRINTED: f32 = 0.75;
 /// Minimum share of the words of a report that a unit must have to be compared with it.
 const LEAST_OF_REPORT: f32 = 0.6;
 
-/// The share of what a score lacks to 1 that a unit gets which prints all of the query; the rest keeps the order of several.
+/// Fraction of (1 − score) added to a unit that prints the whole query; the rest keeps the order of several.
 const MOST_OF_MESSAGE: f32 = 0.99;
 
 /// Minimum cosine at which two units with the same name are near-duplicates.
@@ -75,26 +76,46 @@ impl Index {
     /// # Errors
     /// Like [`search`](Self::search).
     pub fn rank(&self, request: &SearchRequest) -> Result<RankedUnits, Error> {
-        self.reading(|| self.rank_by(request))
+        self.read(|| self.rank_by(request))
     }
 
     fn rank_by(&self, request: &SearchRequest) -> Result<RankedUnits, Error> {
+        // The time, the process and the level of a line of a log are words of no unit.
+        match logged(request.query).filter(|_| request.query.trim().lines().count() == 1) {
+            Some(message) => {
+                let ranked = self.rank_text(&SearchRequest { query: message, ..request.clone() })?;
+                Ok(RankedUnits { asked: ranked.asked.or_else(|| Some(message.to_owned())), ..ranked })
+            }
+            None => self.rank_text(request),
+        }
+    }
+
+    fn rank_text(&self, request: &SearchRequest) -> Result<RankedUnits, Error> {
         if request.ranking.issues
             && let Some(issue) = Issue::of(request.query)
         {
-            return self.rank_issue(request, &issue);
+            return self.rank_issue(request, &issue, None);
         }
-        let Some(english) = self.in_english(request.query)? else { return self.rank_query(request) };
+        let Some(english) = self.in_english(request.query)? else {
+            let share = if request.ranking.issues { Issue::share_of_long(request.query) } else { 0.0 };
+            if share > 0.0 {
+                return self.rank_issue(request, &Issue::split(request.query), Some(1.0 - share));
+            }
+            return self.rank_query(request);
+        };
         let ranked = self.rank_query(&SearchRequest { query: &english, ..request.clone() })?;
         Ok(RankedUnits { read_as: Some(ranked.signals.reading.text.clone()), asked: Some(english), ..ranked })
     }
 
-    fn rank_query(&self, request: &SearchRequest) -> Result<RankedUnits, Error> {
-        let signals = self.signals(request)?;
-        let ranking = &request.ranking;
+    /// The candidates of an ordinary query with their scores by the rules, best first.
+    pub(crate) fn rank_by_rules(
+        &self,
+        signals: &Signals,
+        ranking: &RankingWeights,
+        path_matches: &HashMap<u32, PathMatch>,
+    ) -> Result<Vec<Candidate>, Error> {
         let query = signals.query();
-        let path_matches = self.path_matches(&query, &signals.candidates);
-        let parts = self.parts_by_rules(&signals, &query, ranking, &path_matches);
+        let parts = self.parts_by_rules(signals, &query, ranking, path_matches);
         let is_symbol = query.symbol().is_some();
         let mut scored: Vec<(u32, usize, f32)> = signals
             .candidates
@@ -106,7 +127,8 @@ impl Index {
         }
         let folded: HashMap<usize, f32> = scored.iter().map(|&(_, unit, score)| (unit, score)).collect();
         let over = |score: f32, of: f32| if of > 0.0 { score / of } else { 1.0 };
-        let mut candidates: Vec<Candidate> = rules::diversify(scored, ranking.repetition)
+        let own_name = |unit: usize| parts[&unit].name / rules::name_factor(self.table.units[unit].kind());
+        let candidates = rules::diversify(scored, ranking.repetition, own_name)
             .into_iter()
             .map(|(_, unit, score)| {
                 let alone = ranking.score(&parts[&unit], is_symbol);
@@ -123,28 +145,81 @@ impl Index {
                 Candidate { unit, score, parts, features: UnitFeatures::default() }
             })
             .collect();
-        if ranking.function_share > 0.0 && !is_symbol {
+        Ok(candidates)
+    }
+
+    /// The candidates of an ordinary query with their scores, best first, before anything reads them.
+    pub(crate) fn query_candidates(
+        &self,
+        request: &SearchRequest,
+    ) -> Result<(Vec<Candidate>, Signals), Error> {
+        let signals = self.signals(request)?;
+        let ranking = &request.ranking;
+        let query = signals.query();
+        let path_matches = self.path_matches(&query, &signals.candidates);
+        let mut candidates = self.rank_by_rules(&signals, ranking, &path_matches)?;
+        if ranking.function_share > 0.0 && query.symbol().is_none() {
             self.mix(&mut candidates, &signals, &query, ranking, &path_matches);
         }
+        self.keep_best_parts(&mut candidates);
+        Ok((candidates, signals))
+    }
+
+    fn rank_query(&self, request: &SearchRequest) -> Result<RankedUnits, Error> {
+        let (mut candidates, signals) = self.query_candidates(request)?;
+        let ranking = &request.ranking;
+        let is_symbol = signals.query().symbol().is_some();
         let evidence = self.evidence(&candidates, &signals, request.query);
         let embedder = self.dense.as_ref().map(|dense| &dense.embedder).filter(|_| !is_symbol);
-        if let Some(reranker) = embedder.and_then(|embedder| embedder.reranker()) {
-            self.rerank(&mut candidates, request.query, reranker, ranking)?;
-        }
+        let is_reranked = !is_symbol && self.rerank(&mut candidates, request.query, ranking)?;
         if let Some(cross_encoder) = embedder.and_then(|embedder| embedder.cross_encoder()) {
             self.read_with_query(&mut candidates, request.query, cross_encoder, ranking)?;
         }
         if !is_symbol {
             self.put_printing_first(&mut candidates, &signals, request)?;
+            self.keep_best_parts(&mut candidates);
         }
         let text = &signals.reading.text;
         let read_as = (text != request.query).then(|| text.clone());
         let ranking = ranking.clone();
-        Ok(RankedUnits { candidates, signals, ranking, read_as, asked: None, evidence, of_issue: None })
+        let of_issue = None;
+        Ok(RankedUnits {
+            candidates,
+            signals,
+            ranking,
+            read_as,
+            asked: None,
+            evidence,
+            is_reranked,
+            of_issue,
+        })
+    }
+
+    /// Of the parts of a long definition, keeps the best one.
+    pub(crate) fn keep_best_parts(&self, candidates: &mut Vec<Candidate>) {
+        let mut seen = HashSet::new();
+        candidates.retain(|candidate| seen.insert(self.first_part(candidate.unit)));
+    }
+
+    /// The first part of the definition that a unit (by its number) is a later part of; the unit itself if it is not one.
+    #[must_use]
+    pub fn first_part(&self, unit: usize) -> usize {
+        let record = &self.table.units[unit];
+        let name = self.table.text(record.name);
+        if !rules::is_definition(record.kind()) || !self.table.text(record.signature).is_empty() {
+            return unit;
+        }
+        let is_first = |other: &usize| {
+            let other = &self.table.units[*other];
+            other.kind() == record.kind()
+                && !self.table.text(other.signature).is_empty()
+                && self.table.text(other.name) == name
+        };
+        (self.units_of_files[record.file as usize].start..unit).rev().find(is_first).unwrap_or(unit)
     }
 
     /// Puts first the units that print the query, if it is the text of a message: these get a share of what their scores lack to 1.
-    fn put_printing_first(
+    pub(crate) fn put_printing_first(
         &self,
         candidates: &mut Vec<Candidate>,
         signals: &Signals,
@@ -240,13 +315,12 @@ impl Index {
                 defines: exactness.is_some(),
                 exactness: exactness.unwrap_or_default(),
                 demotion: rules::demotion(
-                    self.flags(record),
+                    self.flags_for(record, signals),
                     with_public.contains(&record.file) && is_private(record),
                     ranking,
                 ),
                 repetition: 1.0,
                 reranker_factor: 1.0,
-                second_reranker_factor: 1.0,
                 cross_encoder_factor: 1.0,
                 ..ScoreParts::default()
             }
@@ -258,6 +332,15 @@ impl Index {
     pub(crate) fn flags(&self, record: &UnitRecord) -> FileFlags {
         let mut flags = self.table.file_of(record).flags();
         flags.set(FileFlags::TEST, flags.contains(FileFlags::TEST) || record.is_test());
+        flags
+    }
+
+    /// The flags of a unit for a query; if this asks for tests, units that are not tests have their flag instead.
+    pub(crate) fn flags_for(&self, record: &UnitRecord, signals: &Signals) -> FileFlags {
+        let mut flags = self.flags(record);
+        if signals.asks_for_tests {
+            flags.toggle(FileFlags::TEST);
+        }
         flags
     }
 
@@ -301,11 +384,23 @@ impl Index {
         }
         let (candidates, words): (Vec<usize>, Vec<f32>) = found.into_iter().unzip();
         let best = max_or_one(&words);
-        Ok(Signals { reading, terms, lexical, dense, dense_of_files, dense_weight, candidates, words, best })
+        let asks_for_tests = asks_for_tests(request.query);
+        Ok(Signals {
+            reading,
+            terms,
+            lexical,
+            dense,
+            dense_of_files,
+            dense_weight,
+            candidates,
+            words,
+            best,
+            asks_for_tests,
+        })
     }
 
-    /// Whether two units are near-duplicates: of the same kind and name, with nearly equal vectors or, without a
-    /// model, embedding texts.
+    /// Returns whether two units are near-duplicates: of the same kind and name, with nearly equal vectors or, without
+    /// a model, embedding texts.
     ///
     /// # Errors
     /// When their vectors cannot be opened.

@@ -29,7 +29,7 @@ impl Index {
     /// # Errors
     /// When it has no word, or the index cannot be read.
     pub fn similar_to(&self, given: &Hit, limit: usize, filter: &Filter) -> Result<SearchResponse, Error> {
-        self.reading(|| self.nearest_to(given, limit, filter))
+        self.read(|| self.nearest_to(given, limit, filter))
     }
 
     fn nearest_to(&self, given: &Hit, limit: usize, filter: &Filter) -> Result<SearchResponse, Error> {

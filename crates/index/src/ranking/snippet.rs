@@ -1,4 +1,4 @@
-//! Which lines of a unit to show for a query.
+//! Choice of the lines of a unit to show for a query.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -78,10 +78,8 @@ pub fn best_lines_beside(
 /// commas and what opens the body; empty if these cannot be identified.
 #[must_use]
 pub fn declaration_lines(text: &str, signature: &str) -> Range<usize> {
-    let compact = |text: &str| text.replace(|c: char| c.is_whitespace() || c == ',', "");
     let signature = compact(signature);
-    // Around Markdown headings.
-    let lines: Vec<String> = text.lines().map(|line| compact(line.trim_matches(['#', ' ']))).collect();
+    let lines: Vec<String> = text.lines().map(compact_line).collect();
     let end_from = |start: usize| {
         let mut rest = signature.as_str();
         for (number, line) in (start..).zip(&lines[start..]) {
@@ -99,6 +97,36 @@ pub fn declaration_lines(text: &str, signature: &str) -> Range<usize> {
     };
     let starts = (0..lines.len()).filter(|&start| !lines[start].is_empty());
     starts.filter_map(|start| Some(start..end_from(start)?)).next().unwrap_or(0..0)
+}
+
+/// The 0-based line on which the declaration of a unit's source begins, whatever follows it there; `None` if it cannot be
+/// identified.
+#[must_use]
+pub fn declaration_line(text: &str, signature: &str) -> Option<usize> {
+    let signature = compact(signature);
+    let lines: Vec<String> = text.lines().map(compact_line).collect();
+    let begins = |start: usize| {
+        let mut rest = signature.as_str();
+        for line in &lines[start..] {
+            if line.starts_with(rest) {
+                return true;
+            }
+            let Some(after) = rest.strip_prefix(line.as_str()) else { return false };
+            rest = after;
+        }
+        false
+    };
+    let is_candidate = |start: &usize| !signature.is_empty() && !lines[*start].is_empty();
+    (0..lines.len()).filter(is_candidate).find(|&start| begins(start))
+}
+
+fn compact(text: &str) -> String {
+    text.replace(|c: char| c.is_whitespace() || c == ',', "")
+}
+
+/// Without what is around Markdown headings.
+fn compact_line(line: &str) -> String {
+    compact(line.trim_matches(['#', ' ']))
 }
 
 /// Indices in `terms` of those that a line contains, without repetition.
@@ -171,6 +199,19 @@ mod tests {
         check("# The title\n\ntext\n", "The title", 0..1);
         check("a\nb\n", "", 0..0);
         check("", "fn f()", 0..0);
+    }
+
+    #[test]
+    fn a_declaration_begins_on_one_line_whatever_follows_it() {
+        let check = |text: &str, signature: &str, expected: Option<usize>| {
+            assert_eq!(declaration_line(text, signature), expected, "{signature} in {text:?}");
+        };
+        check("# fn f\n@cached\ndef total(\n    a,\n    b,\n):\n", "def total(a, b)", Some(2));
+        check("/// fn f\nfn f(&self) -> usize { self.len }", "fn f(&self) -> usize", Some(1));
+        check("text\n\n## The title\n", "The title", Some(2));
+        check("int f(\n", "int f(void)", None);
+        check("a\nb\n", "", None);
+        check("", "fn f()", None);
     }
 
     #[test]

@@ -27,7 +27,7 @@ const LEAST_ASCII: usize = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Word<'q> {
     text: &'q str,
-    /// What it means, if it is in the table.
+    /// Its translation, if it is in the table.
     english: Option<&'static str>,
 }
 
@@ -70,7 +70,7 @@ impl Index {
         Ok((n_foreign >= least && n_translated >= n_known && !translated.is_empty()).then_some(translated))
     }
 
-    /// Whether all terms of a word occur in the tree.
+    /// Returns whether all terms of a word occur in the tree.
     fn has_terms(&self, word: &str) -> Result<bool, Error> {
         for term in query_terms(word) {
             if !self.lexical.has_term(&term)? {
@@ -132,7 +132,7 @@ fn cut<'q>(run: &'q str, words: &mut Vec<Word<'q>>) {
     push_unknown(unknown, words);
 }
 
-/// What a word in lower case means, by the table.
+/// Translation of a word in lower case, by the table.
 fn english(word: &str) -> Option<&'static str> {
     let table = TABLE.as_bytes();
     let (mut from, mut to) = (0, table.len());

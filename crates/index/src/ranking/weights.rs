@@ -56,10 +56,8 @@ pub struct RankingWeights {
     pub rerank_function: f32,
     /// The same for queries that want a file.
     pub rerank_file: f32,
-    /// How much the cosine of the re-ranker's own re-ranker counts, for queries that want a function; it does not for those
-    /// that want a file.
-    pub rerank_again_function: f32,
-    /// How much the log-odds of a cross-encoder count, likewise.
+    /// How much the log-odds of a cross-encoder count, for queries that want a function; they do not for those that want a
+    /// file.
     pub cross_encoder_function: f32,
 }
 
@@ -83,7 +81,6 @@ impl Default for RankingWeights {
             issues: true,
             rerank_function: 22.0,
             rerank_file: 0.0,
-            rerank_again_function: 15.0,
             cross_encoder_function: 1.0,
         }
     }

@@ -4,14 +4,16 @@
 //! manifest.json       names the generation and its parts, and ends with its checksum; replaced by one rename
 //! manifest.copy.json  the same, for what can be saved if the manifest is damaged
 //! lock                held by the writer; readers take no lock. Its time of modification says when the index was last used
+//! ahead.lock          held by the process that computes vectors ahead of searches
 //! generation-7/       the valid one: files, units
 //! part-3/             what is known of some of the files, shared by generations: strings, hashes, tokens, lexical/, and the
 //!                     vectors of each model that was used, of units or, of a re-ranker, of their passages
 //! generation-8/       being written, or left by a writer that died: the next writer removes it
 //! ```
 //!
-//! A file that a manifest names is never written again. The manifest contains its size, time and hash, so that a
-//! damaged file is detected before it is searched; the index is then rebuilt, except for the vectors that are intact.
+//! A file that a manifest names is never written again. The manifest contains its size, its time and hashes of its
+//! blocks, which are compared before they are read: at once where all of a file is read, otherwise where a search reads.
+//! A damaged index is rebuilt, except for the vectors that are intact.
 //!
 //! All files are opened relative to the directory, without following links, and only this user can read them. In a
 //! tree, a manifest is read only if it is sealed with the key of its record ([`Records`]).
@@ -37,7 +39,10 @@ use crate::{Error, RebuildReason};
 const MANIFEST_FILE: &str = "manifest.json";
 const COPY_FILE: &str = "manifest.copy.json";
 const LOCK_FILE: &str = "lock";
+/// Held by the process that computes vectors ahead of searches.
+pub(crate) const AHEAD_FILE: &str = "ahead.lock";
 const GITIGNORE_FILE: &str = ".gitignore";
+const GITIGNORE: &[u8] = b"*\n";
 /// In the directory of a finished part of a first build, until that is complete.
 pub(crate) const FINISHED_FILE: &str = "finished.json";
 const GENERATION: &str = "generation-";
@@ -51,7 +56,7 @@ const MAX_NAME_CHARS: usize = 50;
 /// Directory of the indexes in the user's cache.
 pub(crate) const CACHED_INDEXES: &str = "index";
 
-/// How often locking is retried because the directory was removed meanwhile.
+/// Number of tries to lock the directory while it is removed.
 const MAX_LOCKS: usize = 10;
 
 /// The directory of an index, which may not exist yet.
@@ -145,7 +150,7 @@ impl IndexDirectory {
         names.into_iter().map(|name| Self::of_user(indexes.join(name))).collect()
     }
 
-    /// Whether only this user can write and read there.
+    /// Returns whether only this user can write and read there.
     pub fn is_of_user(&self) -> bool {
         matches!(self.location, Location::User(_))
     }
@@ -200,7 +205,7 @@ impl IndexDirectory {
         }
     }
 
-    /// Whether it may be read: only this user can write to it, or this machine sealed its manifest.
+    /// Returns whether it may be read: only this user can write to it, or this machine sealed its manifest.
     pub fn is_trusted(&self) -> bool {
         if matches!(self.location, Location::User(_)) {
             return true;
@@ -213,7 +218,7 @@ impl IndexDirectory {
         is_sealed(MANIFEST_FILE) || is_sealed(COPY_FILE)
     }
 
-    /// Whether anything exists at its path, an index or not.
+    /// Returns whether anything exists at its path, an index or not.
     pub fn exists(&self) -> bool {
         match &self.location {
             Location::User(path) => path.symlink_metadata().is_ok(),
@@ -224,7 +229,7 @@ impl IndexDirectory {
         }
     }
 
-    /// Whether it contains an index of any version.
+    /// Returns whether it contains an index of any version.
     pub fn has_manifest(&self) -> bool {
         let manifest = self.open().and_then(|directory| directory.entry(MANIFEST_FILE.as_ref()));
         manifest.is_ok_and(|found| found.kind == EntryKind::File)
@@ -241,6 +246,30 @@ impl IndexDirectory {
     /// The manifest, or its copy if it is damaged.
     pub fn manifest_or_copy(&self) -> Option<Manifest> {
         self.read(MANIFEST_FILE).or_else(|_| self.read(COPY_FILE)).ok()
+    }
+
+    /// The first damage to any of its files, all of which are read; `None` for another version's index, or none.
+    pub fn damage(&self) -> Option<Error> {
+        let broken = |reason| match reason {
+            RebuildReason::Broken(problem) => Some(Error::corrupt(&self.path(), problem)),
+            _ => None,
+        };
+        let manifest = match self.read(MANIFEST_FILE) {
+            Ok(manifest) => manifest,
+            Err(reason) => return broken(reason),
+        };
+        if let Some(damage) = self.read(COPY_FILE).err().and_then(broken) {
+            return Some(damage);
+        }
+        let verify = || {
+            let directory = self.open().map_err(|source| Error::io("open", &self.path(), source))?;
+            manifest.verify(&directory)?;
+            let path = directory.path().join(GITIGNORE_FILE);
+            let found = directory.read(GITIGNORE_FILE.as_ref(), MAX_MANIFEST_BYTES);
+            let found = found.map_err(|source| Error::io("read", &path, source))?;
+            if found == GITIGNORE { Ok(()) } else { Err(Error::corrupt(&path, "expected one line, \"*\"")) }
+        };
+        verify().err()
     }
 
     fn read(&self, name: &str) -> Result<Manifest, RebuildReason> {
@@ -337,8 +366,12 @@ impl IndexDirectory {
     fn locked(&self, LockFile { directory, file, is_new, is_made }: LockFile) -> Result<WriterLock, Error> {
         directory.make_private();
         // An index inside of a working tree is neither committed nor indexed.
-        if is_new {
-            replace_file(&directory, GITIGNORE_FILE, &[b"*\n"])?;
+        if is_new
+            || !directory
+                .read(GITIGNORE_FILE.as_ref(), MAX_MANIFEST_BYTES)
+                .is_ok_and(|found| found == GITIGNORE)
+        {
+            replace_file(&directory, GITIGNORE_FILE, &[GITIGNORE])?;
         }
         let key = match &self.location {
             Location::Tree { records, .. } => Some(records.make(&self.path())?),
@@ -373,7 +406,7 @@ impl IndexDirectory {
         drop(removed);
     }
 
-    /// Whether a lock is still that of the directory, which may have been removed by a process that held it.
+    /// Returns whether a lock is still that of the directory, which may have been removed by a process that held it.
     fn is_current(&self, file: &File) -> bool {
         let same = || {
             let there = self.open()?.file(LOCK_FILE.as_ref())?;
@@ -485,11 +518,12 @@ impl WriterLock {
     pub fn remove_unfinished(&self, kept: &[PartSize]) {
         // A manifest of another version still protects its generation.
         let header = |name: &str| header(&self.directory.read(name.as_ref(), MAX_MANIFEST_BYTES).ok()?).ok();
-        let keep = header(MANIFEST_FILE).or_else(|| header(COPY_FILE));
-        let names = |header: ManifestHeader| {
-            header.parts.into_iter().map(|part| part.name).chain([header.generation]).collect::<Vec<_>>()
-        };
-        let keep = keep.map(names).unwrap_or_default();
+        // Of a damaged one, the copy has the names.
+        let keep: Vec<String> = [MANIFEST_FILE, COPY_FILE]
+            .into_iter()
+            .filter_map(header)
+            .flat_map(ManifestHeader::names)
+            .collect();
         let kept = kept.iter().map(|part| part.name.as_str());
         self.remove_all_but(&keep.iter().map(String::as_str).chain(kept).collect::<Vec<_>>());
     }
@@ -558,7 +592,7 @@ fn is_written(name: &OsStr) -> bool {
 
 fn is_ours(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
-    let files = [MANIFEST_FILE, COPY_FILE, LOCK_FILE, GITIGNORE_FILE];
+    let files = [MANIFEST_FILE, COPY_FILE, LOCK_FILE, AHEAD_FILE, GITIGNORE_FILE];
     files.contains(&name.strip_suffix(ASIDE).unwrap_or(name)) || is_written(OsStr::new(name))
 }
 

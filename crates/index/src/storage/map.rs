@@ -3,14 +3,16 @@
 //! A published file is only removed or replaced as a whole, which leaves a map of it intact. Another program may write
 //! into it all the same, such as one that copies a backup over a cache. To read what was cut off raises SIGBUS, which
 //! would end the process: a handler puts an empty page in its place. Since what was read meanwhile may be anything,
-//! readers ask for what was [`overwritten_since`], and discard what they read of that.
+//! readers ask for what was [`lost_since`], and discard what they read of that. What is damaged in other ways is
+//! [reported](report) here too, so that there is one question.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use memmap2::{Mmap, MmapOptions};
@@ -20,24 +22,27 @@ use stable_deref_trait::StableDeref;
 /// Milliseconds between two comparisons of the mapped files with what was mapped.
 const COMPARE_MS: u64 = 1000;
 
-/// A part of a file of an index.
-pub(crate) struct Map {
+/// A mapped file of an index. Its clones share the map.
+#[derive(Clone)]
+pub(crate) struct Map(Arc<Mapping>);
+
+struct Mapping {
     bytes: Mmap,
     slot: &'static Slot,
 }
 
 impl Map {
-    /// Maps `length` bytes at byte `start` of the file at `path`.
+    /// Maps the first `length` bytes of the file at `path`.
     ///
     /// # Errors
     /// When they cannot be mapped.
     #[allow(unsafe_code, reason = "a map is unsafe because others can change the file below it")]
-    pub fn new(file: &File, path: &Path, start: u64, length: usize) -> io::Result<Self> {
+    pub fn new(file: &File, path: &Path, length: usize) -> io::Result<Self> {
         bus_error::handle();
         let mapped = Some((path.into(), Stamp::of(&file.metadata()?)));
         // SAFETY: this program writes a file before the manifest names it and never again. If another program does,
         // the bytes of the map change or become zeros, which all readers of these plain records cope with.
-        let bytes = unsafe { MmapOptions::new().offset(start).len(length).map(file)? };
+        let bytes = unsafe { MmapOptions::new().len(length).map(file)? };
         // Not in one expression, which would hold the lock.
         let free = registry().free.pop();
         let slot = free.unwrap_or_else(Slot::append);
@@ -46,7 +51,7 @@ impl Map {
         let first = bytes.as_ptr() as usize;
         slot.end.store(first + length, Ordering::Release);
         slot.start.store(first, Ordering::Release);
-        Ok(Self { bytes, slot })
+        Ok(Self(Arc::new(Mapping { bytes, slot })))
     }
 }
 
@@ -54,7 +59,7 @@ impl Deref for Map {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.bytes
+        &self.0.bytes
     }
 }
 
@@ -62,7 +67,7 @@ impl Deref for Map {
 // SAFETY: moving a map does not move its bytes.
 unsafe impl StableDeref for Map {}
 
-impl Drop for Map {
+impl Drop for Mapping {
     fn drop(&mut self) {
         self.slot.note();
         self.slot.start.store(usize::MAX, Ordering::Release);
@@ -72,16 +77,34 @@ impl Drop for Map {
     }
 }
 
-/// A point in time, to ask what was overwritten since.
+/// A point in time, to ask what was lost since.
 pub(crate) fn now() -> usize {
     compare();
-    overwritten().len()
+    lost().reports.len()
 }
 
-/// The mapped files that were overwritten since a point in time, as far as that is known.
-pub(crate) fn overwritten_since(since: usize) -> Vec<Box<Path>> {
+/// The files that were overwritten, and the files and directories that were reported, since a point in time, as far as
+/// that is known.
+pub(crate) fn lost_since(since: usize) -> Vec<Box<Path>> {
     compare();
-    overwritten()[since..].to_vec()
+    lost().reports[since..].to_vec()
+}
+
+/// Reports that a file or directory of an index is not what was written.
+pub(crate) fn report(path: &Path) {
+    let mut lost = lost();
+    lost.reports.push(path.into());
+    lost.suspects.insert(path.into());
+}
+
+/// Returns whether anything below the directory of an index was lost since it was last [cleared](clear).
+pub(crate) fn is_suspect(directory: &Path) -> bool {
+    lost().suspects.iter().any(|path| path.starts_with(directory))
+}
+
+/// Forgets what was lost below the directory of an index, of which everything was verified or replaced since.
+pub(crate) fn clear(directory: &Path) {
+    lost().suspects.retain(|path| !path.starts_with(directory));
 }
 
 /// Compares the files of all maps with what was mapped, unless that was done just before and nothing was cut off.
@@ -105,13 +128,20 @@ static NEXT_MS: AtomicU64 = AtomicU64::new(0);
 /// Set by the signal handler.
 static IS_ANY_CUT: AtomicBool = AtomicBool::new(false);
 
-/// The files that were overwritten while they were mapped, in the order in which that was found out.
-fn overwritten() -> MutexGuard<'static, Vec<Box<Path>>> {
-    static OVERWRITTEN: Mutex<Vec<Box<Path>>> = Mutex::new(Vec::new());
-    OVERWRITTEN.lock().unwrap_or_else(PoisonError::into_inner)
+/// What is not what was written.
+struct Lost {
+    /// In the order in which it was found out.
+    reports: Vec<Box<Path>>,
+    /// What the next opening of its index has to verify.
+    suspects: BTreeSet<Box<Path>>,
 }
 
-/// Where a map is, in a list that a signal handler can walk: its elements are never removed, but used again.
+fn lost() -> MutexGuard<'static, Lost> {
+    static LOST: Mutex<Lost> = Mutex::new(Lost { reports: Vec::new(), suspects: BTreeSet::new() });
+    LOST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Range of a map, in a list that a signal handler can walk: its elements are never removed, but reused.
 struct Slot {
     /// Address of the first byte; the highest one if there is no map here.
     start: AtomicUsize,
@@ -171,11 +201,11 @@ impl Slot {
             if is_changed {
                 *before = now;
             }
-            overwritten().push(path.clone());
+            report(path);
         }
     }
 
-    /// Whether an address is in a map. Async-signal-safe.
+    /// Returns whether an address is in a map. Async-signal-safe.
     fn holds(&self, address: usize) -> bool {
         self.start.load(Ordering::Acquire) <= address && address < self.end.load(Ordering::Acquire)
     }
@@ -192,7 +222,7 @@ mod bus_error {
 
     use super::{IS_ANY_CUT, Slot};
 
-    /// What was done about the signal before.
+    /// Former action of the signal.
     static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
     static PAGE_BYTES: OnceLock<usize> = OnceLock::new();
 
@@ -273,13 +303,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         fs::write(&path, vec![7; 1 << 16]).unwrap();
-        let map = Map::new(&File::open(&path).unwrap(), &path, 0, 1 << 16).unwrap();
+        let map = Map::new(&File::open(&path).unwrap(), &path, 1 << 16).unwrap();
         let before = now();
         assert_eq!(map[0], 7);
         change(&path);
         let read = map[(1 << 16) - 1];
-        map.slot.note();
-        (read, overwritten_since(before).iter().any(|changed| **changed == *path))
+        map.0.slot.note();
+        (read, lost_since(before).iter().any(|changed| **changed == *path))
     }
 
     #[test]
@@ -304,7 +334,7 @@ mod tests {
         fs::write(&path, "abc").unwrap();
         let file = File::open(&path).unwrap();
         for _ in 0..1000 {
-            assert_eq!(&*Map::new(&file, &path, 0, 3).unwrap(), b"abc");
+            assert_eq!(&*Map::new(&file, &path, 3).unwrap(), b"abc");
         }
         // Other tests map files at the same time.
         assert!(Slot::all().count() < 500, "{}", Slot::all().count());

@@ -110,7 +110,7 @@ impl Key {
         digits(&self.mac(written).finalize().into_bytes())
     }
 
-    /// Whether a seal belongs to some bytes.
+    /// Returns whether a seal belongs to some bytes.
     pub fn is_seal(&self, seal: &str, written: &[u8]) -> bool {
         bytes(seal).is_some_and(|seal| self.mac(written).verify_slice(&seal).is_ok())
     }

@@ -30,7 +30,7 @@ impl<T> Clone for Segment<T> {
     }
 }
 
-/// How a segment is opened.
+/// State of a segment that is opened on demand.
 pub(crate) struct OnDemand<T> {
     pool: Arc<SegmentPool>,
     /// Identifies it in the pool.
@@ -77,12 +77,12 @@ impl<T> Drop for OnDemand<T> {
     }
 }
 
-/// Where the segments of an index are opened.
+/// Source of the segments of an index.
 pub(crate) struct SegmentSource<'a> {
     /// The index directory.
     pub directory: &'a Directory,
-    /// Where to find that directory again, and the pool, if segments are opened on demand. An open directory for each
-    /// index would need as many descriptors.
+    /// That directory's location, and the pool, if segments are opened on demand. An open directory for each index
+    /// would need as many descriptors.
     pub on_demand: Option<(&'a IndexDirectory, &'a Arc<SegmentPool>)>,
 }
 
@@ -138,18 +138,17 @@ struct OpenSegment {
     used: u64,
 }
 
-/// What a [`SegmentPool`] holds and has done.
+/// Counts of a [`SegmentPool`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SegmentCounts {
-    /// Segments that are open.
     pub open: usize,
     /// Size of their files.
     pub bytes: u64,
     /// The limit of that size.
     pub max_bytes: u64,
-    /// How often one was opened.
+    /// Number of times that one was opened.
     pub opened: u64,
-    /// How often one was closed in favor of another one.
+    /// Number of times that one was closed in favor of another one.
     pub closed: u64,
 }
 
@@ -166,7 +165,6 @@ impl SegmentPool {
         (self.replaced)();
     }
 
-    /// What it holds and has done.
     #[must_use]
     pub fn counts(&self) -> SegmentCounts {
         let state = self.state();

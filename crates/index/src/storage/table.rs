@@ -12,10 +12,10 @@ use quarry_source::UnitKind;
 use quarry_walk::{FileFlags, Stamp};
 
 use crate::Error;
-use crate::storage::column::Column;
+use crate::storage::column::{Column, LazyColumn};
 use crate::storage::field_sizes::{FieldSizes, N_FIELDS};
 use crate::storage::stored_file::StoredFile;
-use crate::storage::tokens::PartTokens;
+use crate::storage::tokens::{ENDS_FILE, IDS_FILE, PartTokens};
 
 mod builder;
 pub(crate) mod portable;
@@ -83,7 +83,7 @@ pub(crate) struct FileRecord {
     /// Length of its text: for a notebook that of its cells, which is less than that of the file; equal for any other
     /// file.
     pub text_bytes: u32,
-    /// What it calls, in the part that `path` is in.
+    /// Its calls, in the part that `path` is in.
     calls: CallBytes,
     /// Number of terms of all its units, by field.
     pub n_terms: [u32; N_FIELDS],
@@ -105,8 +105,8 @@ struct TablePart {
     /// By row: the hash of the embedding text.
     hashes: Column<u128>,
     tokens: PartTokens,
-    /// Those of each file, as written by [`stored`](crate::calls::stored).
-    calls: Column<u8>,
+    /// Calls of each file, as written by [`stored`](crate::calls::stored).
+    calls: LazyColumn<u8>,
 }
 
 /// Numbers of records, which are needed to open a table.
@@ -149,14 +149,23 @@ impl PartSize {
 
     /// Total size of its postings in bytes.
     pub fn lexical_bytes(&self) -> u64 {
-        let files = self.files.iter().filter(|file| file.path().starts_with(LEXICAL_DIRECTORY));
-        files.map(StoredFile::bytes).sum()
+        self.lexical_files().map(StoredFile::bytes).sum()
     }
 
-    /// Whether a file in its directory belongs to it.
+    /// The files of its postings.
+    pub fn lexical_files(&self) -> impl Iterator<Item = &StoredFile> {
+        self.files.iter().filter(|file| file.path().starts_with(LEXICAL_DIRECTORY))
+    }
+
+    /// Returns whether a file in its directory belongs to it.
     pub fn names(&self, name: &OsStr) -> bool {
         let first = |file: &StoredFile| file.path().split('/').next().is_some_and(|first| name == first);
         self.files.iter().chain(self.vectors.values()).chain(self.passages.values()).any(first)
+    }
+
+    /// One of the files in its directory.
+    fn file(&self, name: &str) -> Result<&StoredFile, Error> {
+        file_named(&self.files, name)
     }
 
     /// Maps the hashes of its rows.
@@ -164,11 +173,13 @@ impl PartSize {
     /// # Errors
     /// When the file is damaged.
     pub fn hashes(&self, index: &Directory) -> Result<Column<u128>, Error> {
-        let directory = self.directory(index)?;
-        let mut files = self.files.iter().filter(|file| file.path() == HASHES_FILE);
-        files.try_for_each(|file| file.check(&directory))?;
-        Column::open(&directory, HASHES_FILE, self.units)
+        Column::open(&self.directory(index)?, self.file(HASHES_FILE)?, self.units)
     }
+}
+
+fn file_named<'a>(files: &'a [StoredFile], name: &str) -> Result<&'a StoredFile, Error> {
+    let found = files.iter().find(|file| file.path() == name);
+    found.ok_or_else(|| Error::corrupt(name.as_ref(), "the manifest does not name it"))
 }
 
 /// A directory of an index.
@@ -220,21 +231,21 @@ impl PartUnits {
 }
 
 impl Table {
-    /// Maps the table that [`TableBuilder::write`] wrote, with the strings of its parts.
+    /// Maps the table that [`TableBuilder::write`] wrote to these files, with the strings of its parts.
     ///
     /// # Errors
     /// When the directories do not contain a table of this size, or a record points outside of it.
     pub fn open(
         index: &Directory,
-        generation: &str,
+        (generation, files): (&str, &[StoredFile]),
         size: TableSize,
         parts: &[PartSize],
     ) -> Result<Self, Error> {
         let directory = open_directory(index, generation)?;
         let directory_path = directory.path();
         let table = Self {
-            files: Column::open(&directory, FILES_FILE, size.files)?,
-            units: Column::open(&directory, UNITS_FILE, size.units)?,
+            files: Column::open(&directory, file_named(files, FILES_FILE)?, size.files)?,
+            units: Column::open(&directory, file_named(files, UNITS_FILE)?, size.units)?,
             parts: parts
                 .iter()
                 .map(|part| TablePart::open(index, part).map(Arc::new))
@@ -246,7 +257,7 @@ impl Table {
             strings.first().is_none_or(|byte| (*byte as i8) >= -0x40).then_some(())
         };
         let has_calls = |file: &FileRecord| {
-            table.parts.get(file.part()).is_some_and(|part| part.calls.get(file.calls.range()).is_some())
+            table.parts.get(file.part()).is_some_and(|part| file.calls.range().end <= part.calls.len())
         };
         let bad_file = table
             .files
@@ -482,7 +493,7 @@ impl UnitRecord {
         self.kind
     }
 
-    /// Whether it is test code, as far as its own file tells.
+    /// Returns whether it is test code, as far as its own file tells.
     pub fn is_test(&self) -> bool {
         self.is_test != 0
     }
@@ -518,15 +529,19 @@ impl FileRecord {
 impl TablePart {
     fn open(index: &Directory, part: &PartSize) -> Result<Self, Error> {
         let directory = part.directory(index)?;
-        let strings = Column::open(&directory, STRINGS_FILE, part.string_bytes)?;
+        let strings = Column::open(&directory, part.file(STRINGS_FILE)?, part.string_bytes)?;
         if let Err(error) = std::str::from_utf8(&strings) {
             return Err(Error::corrupt(&directory.path().join(STRINGS_FILE), error.to_string()));
         }
         Ok(Self {
             strings,
             hashes: part.hashes(index)?,
-            tokens: PartTokens::open(&directory, part.tokens, part.units)?,
-            calls: Column::open(&directory, CALLS_FILE, part.call_bytes)?,
+            tokens: PartTokens::open(
+                &directory,
+                (part.file(IDS_FILE)?, part.tokens),
+                (part.file(ENDS_FILE)?, part.units),
+            )?,
+            calls: LazyColumn::open(&directory, part.file(CALLS_FILE)?, part.call_bytes)?,
         })
     }
 }

@@ -4,14 +4,15 @@
 use quarry_files::Directory;
 
 use crate::Error;
-use crate::storage::column::Column;
+use crate::storage::column::{Column, LazyColumn};
+use crate::storage::stored_file::StoredFile;
 
-const IDS_FILE: &str = "tokens";
-const ENDS_FILE: &str = "token-ends";
+pub(crate) const IDS_FILE: &str = "tokens";
+pub(crate) const ENDS_FILE: &str = "token-ends";
 
 /// The distinct tokens of each row of a part, ascending.
 pub(crate) struct PartTokens {
-    ids: Column<u16>,
+    ids: LazyColumn<u16>,
     /// The end offset of each row's tokens.
     ends: Column<u32>,
 }
@@ -28,12 +29,16 @@ impl PartTokens {
     ///
     /// # Errors
     /// When the files do not contain this many tokens and rows.
-    pub fn open(directory: &Directory, n_tokens: usize, n_rows: usize) -> Result<Self, Error> {
-        let ids = Column::open(directory, IDS_FILE, n_tokens)?;
-        Ok(Self { ids, ends: Column::open(directory, ENDS_FILE, n_rows)? })
+    pub fn open(
+        directory: &Directory,
+        (ids, n_tokens): (&StoredFile, usize),
+        (ends, n_rows): (&StoredFile, usize),
+    ) -> Result<Self, Error> {
+        let ids = LazyColumn::open(directory, ids, n_tokens)?;
+        Ok(Self { ids, ends: Column::open(directory, ends, n_rows)? })
     }
 
-    /// The tokens of a row; empty if there is no such row.
+    /// The tokens of a row; empty if there is no such row, or it is damaged.
     pub fn of_row(&self, row: usize) -> &[u16] {
         let start = row.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied());
         let range = start.zip(self.ends.get(row).copied());
@@ -86,10 +91,13 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let directory = Directory::open(scratch.path()).unwrap();
         builder.write(&directory).unwrap();
-        for tokens in [PartTokens::open(&directory, builder.len(), 3).unwrap(), builder.into()] {
+        let [ids, ends] =
+            [IDS_FILE, ENDS_FILE].map(|name| StoredFile::of(&directory, name.to_owned()).unwrap());
+        let open = |n_tokens| PartTokens::open(&directory, (&ids, n_tokens), (&ends, 3));
+        for tokens in [open(builder.len()).unwrap(), builder.into()] {
             let rows: Vec<&[u16]> = (0..4).map(|row| tokens.of_row(row)).collect();
             assert_eq!(rows, [&[3, 7][..], &[], &[1], &[]]);
         }
-        assert!(PartTokens::open(&directory, 4, 3).is_err(), "another number of tokens");
+        assert!(open(4).is_err(), "another number of tokens");
     }
 }

@@ -1,4 +1,4 @@
-//! Where a user has indexes and records of them.
+//! Directories of a user's indexes, and records of them.
 
 use std::path::{Path, PathBuf};
 

@@ -1,12 +1,14 @@
 //! Vectors of the passages that units are read in by a re-ranker: a unit has as many as its text is long.
 
+use std::sync::Arc;
+
 use quarry_embed::{EmbedError, Embedder, Vectors};
 use quarry_files::Directory;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::quantize;
 use crate::Error;
-use crate::storage::column::Column;
+use crate::storage::column::{Column, LazyColumn};
 use crate::storage::stored_file::{StoredFile, replace_file};
 use crate::storage::table::PartSize;
 
@@ -16,7 +18,7 @@ const PASSAGES: &str = "pieces-";
 /// Maximum number of bytes of a unit's source that are read.
 pub(crate) const MAX_BYTES: usize = 2000;
 
-/// Maximum number of bytes of a passage: what the model of `--quality balanced` reads at once. A unit whose answer is at
+/// Maximum number of bytes of a passage: what the model of `--quality best` reads at once. A unit whose answer is at
 /// its end is missed by a model that reads its beginning (`docs/reports/ranking.md`).
 const PASSAGE_BYTES: usize = 400;
 
@@ -37,25 +39,8 @@ pub(crate) fn passages(text: &str) -> Vec<String> {
     passages
 }
 
-/// The passage of a text that is most like a query.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct BestPassage {
-    /// Its number among the passages of the text.
-    pub number: usize,
-    /// Its cosine with the query, -1 to 1.
-    pub cosine: f32,
-}
-
-impl BestPassage {
-    /// The first of the best ones of these cosines; none if there are none.
-    #[must_use]
-    pub fn of(cosines: impl Iterator<Item = f32>) -> Option<Self> {
-        let passages = cosines.enumerate().map(|(number, cosine)| Self { number, cosine });
-        passages.reduce(|best, passage| if passage.cosine > best.cosine { passage } else { best })
-    }
-}
-
-/// The vectors of the passages of texts, which are given with a key each.
+/// The vectors of the passages of texts, or of the tokens of a model that gives each of them one; the texts are given with a
+/// key each.
 ///
 /// # Errors
 /// When the model fails.
@@ -63,6 +48,12 @@ pub(crate) fn embedded_passages(
     texts: &[(usize, String)],
     model: &dyn Embedder,
 ) -> Result<Vec<(usize, Vectors)>, EmbedError> {
+    if let Some(model) = model.token_embedder() {
+        let whole = |(_, text): &(usize, String)| text[..text.floor_char_boundary(MAX_BYTES)].to_owned();
+        let whole: Vec<String> = texts.iter().map(whole).collect();
+        let vectors = model.document_tokens(&whole.iter().map(String::as_str).collect::<Vec<_>>())?;
+        return Ok(texts.iter().map(|(key, _)| *key).zip(vectors).collect());
+    }
     let passages: Vec<Vec<String>> = texts.iter().map(|(_, text)| passages(text)).collect();
     let all: Vec<&str> = passages.iter().flatten().map(String::as_str).collect();
     if all.is_empty() {
@@ -84,12 +75,12 @@ pub(crate) struct PassageVectors {
     dimension: usize,
     /// For each row the end of its vectors, which begin where those of the row before end; none for a missing row.
     ends: Column<u32>,
-    factors: Column<f32>,
-    values: Column<i8>,
+    factors: LazyColumn<f32>,
+    values: LazyColumn<i8>,
 }
 
 impl PassageVectors {
-    /// Without any.
+    /// Without any. Rows that are only asked for vectors of a dimension need not be counted.
     pub fn missing(n_rows: usize) -> Self {
         Self {
             dimension: 0,
@@ -99,28 +90,26 @@ impl PassageVectors {
         }
     }
 
-    /// Those of a model in a part; all missing if it has none.
+    /// Vectors of a model in a part; all missing if it has none.
     ///
     /// # Errors
     /// When the file is damaged.
     pub fn of_model(index: &Directory, part: &PartSize, model: &str) -> Result<Self, Error> {
         let Some(file) = part.passages.get(model) else { return Ok(Self::missing(part.units)) };
         let directory = part.directory(index)?;
-        file.check(&directory)?;
-        Self::open(&directory, file.path(), part.units)
+        Self::open(&directory, file, part.units)
     }
 
     /// Maps what [`PassageRows::write`] wrote.
-    fn open(directory: &Directory, name: &str, n_rows: usize) -> Result<Self, Error> {
-        let path = &directory.path().join(name);
-        let file = directory.file(name.as_ref()).map_err(|source| Error::io("open", path, source))?;
-        let bytes = file.metadata().map_err(|source| Error::io("read", path, source))?.len() as usize;
-        let unlike = |problem: &str| Error::corrupt(path, format!("{problem} in {bytes} bytes"));
+    fn open(directory: &Directory, file: &StoredFile, n_rows: usize) -> Result<Self, Error> {
+        let file = Arc::new(file.map(directory)?);
+        let bytes = file.len();
+        let unlike = |problem: &str| Error::corrupt(file.path(), format!("{problem} in {bytes} bytes"));
         let of_ends = n_rows * size_of::<u32>();
         if bytes < of_ends {
             return Err(unlike(&format!("expected {n_rows} rows")));
         }
-        let ends = Column::<u32>::part_of(&file, path, 0, n_rows)?;
+        let ends = Column::<u32>::part_of(&file, 0, n_rows)?;
         if !ends.is_sorted() {
             return Err(unlike("expected rows in order"));
         }
@@ -133,41 +122,44 @@ impl PassageVectors {
         Ok(Self {
             dimension,
             ends,
-            factors: Column::part_of(&file, path, of_ends, n)?,
-            values: Column::part_of(&file, path, values_start, n * dimension)?,
+            factors: LazyColumn::part_of(&file, of_ends, n)?,
+            values: LazyColumn::part_of(&file, values_start, n * dimension)?,
         })
     }
 
-    /// The factors and the values of the vectors of a row.
+    /// The factors and the values of the vectors of a row; none if they are damaged.
     fn row(&self, row: usize) -> (&[f32], &[i8]) {
         let begin = row.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
         let end = self.ends[row] as usize;
-        (&self.factors[begin..end], &self.values[begin * self.dimension..end * self.dimension])
+        let factors = self.factors.get(begin..end);
+        factors.zip(self.values.get(begin * self.dimension..end * self.dimension)).unwrap_or_default()
     }
 
-    /// Whether a row has vectors of a model with `dimension` columns.
+    /// Returns whether a row has vectors.
+    pub fn has(&self, row: usize) -> bool {
+        row < self.ends.len() && !self.row(row).0.is_empty()
+    }
+
+    /// Returns whether a row has vectors of a model with `dimension` columns.
     pub fn has_row(&self, row: usize, dimension: usize) -> bool {
-        self.dimension == dimension && !self.row(row).0.is_empty()
+        self.dimension == dimension && self.has(row)
     }
 
-    /// The passage of the row whose vector has the maximum dot product with `query`; `None` if it has none.
-    pub fn best(&self, row: usize, query: &[f32]) -> Option<BestPassage> {
-        BestPassage::of(self.cosines(row, query))
-    }
-
-    /// The dot product of the vector of one of the passages of the row with `query`; `None` if it has none.
-    pub fn cosine(&self, row: usize, passage: usize, query: &[f32]) -> Option<f32> {
-        self.cosines(row, query).nth(passage)
-    }
-
-    /// The dot product of each vector of the row with `query`.
-    fn cosines(&self, row: usize, query: &[f32]) -> impl Iterator<Item = f32> {
-        let (factors, values) =
-            if self.has_row(row, query.len()) { self.row(row) } else { Default::default() };
-        let vectors = factors.iter().zip(values.chunks_exact(self.dimension.max(1)));
-        vectors.map(move |(factor, vector)| {
-            factor * vector.iter().zip(query).map(|(a, b)| f32::from(*a) * b).sum::<f32>()
-        })
+    /// The maximum dot product of a vector of the row with that of a query, or the mean of these of the query's vectors; `None`
+    /// if the row has none.
+    pub fn best(&self, row: usize, query: &Vectors) -> Option<f32> {
+        if !self.has_row(row, query.dimension) {
+            return None;
+        }
+        let (factors, values) = self.row(row);
+        let best = |query: &[f32]| {
+            let vectors = factors.iter().zip(values.chunks_exact(self.dimension.max(1)));
+            let cosines = vectors.map(|(factor, vector)| {
+                factor * vector.iter().zip(query).map(|(a, b)| f32::from(*a) * b).sum::<f32>()
+            });
+            cosines.fold(f32::NEG_INFINITY, f32::max)
+        };
+        Some(query.rows().map(best).sum::<f32>() / query.n_rows().max(1) as f32)
     }
 }
 
@@ -274,35 +266,38 @@ mod tests {
         let index = Directory::open(temporary.path()).unwrap();
         index.create_directory("part-1".as_ref()).unwrap();
         let mut part = PartSize { name: "part-1".to_owned(), units: 4, ..PartSize::default() };
-        assert_eq!(PassageVectors::of_model(&index, &part, "m").unwrap().best(3, &[1.0, 0.0]), None);
+        let of_query = |query: &[f32]| Vectors { dimension: query.len(), values: query.to_vec() };
+        let none = PassageVectors::of_model(&index, &part, "m").unwrap();
+        assert_eq!(none.best(3, &of_query(&[1.0, 0.0])), None);
         let mut rows = PassageRows::missing(4);
         rows.set(1, [&[1.0, 0.0][..], &[0.0, 1.0]]);
         rows.set(3, [&[0.6, 0.8][..]]);
         assert_eq!(rows.n_missing(), 2);
         rows.write(&index, &mut part, "m", "generation-1").unwrap();
         let stored = PassageVectors::of_model(&index, &part, "m").unwrap();
-        let best = |row: usize, query: &[f32]| stored.best(row, query);
+        let best = |row: usize, query: &[f32]| stored.best(row, &of_query(query));
         assert_eq!((best(0, &[1.0, 0.0]), best(2, &[1.0, 0.0])), (None, None));
-        assert!((best(1, &[0.6, 0.8]).unwrap().cosine - 0.8).abs() < 0.01);
-        assert!((best(3, &[1.0, 0.0]).unwrap().cosine - 0.6).abs() < 0.01);
-        let cosine = |row: usize, passage: usize| stored.cosine(row, passage, &[0.6, 0.8]);
-        assert!((cosine(1, 0).unwrap() - 0.6).abs() < 0.01 && (cosine(1, 1).unwrap() - 0.8).abs() < 0.01);
-        assert_eq!((cosine(0, 0), cosine(3, 1)), (None, None));
+        assert!((best(1, &[0.6, 0.8]).unwrap() - 0.8).abs() < 0.01);
+        assert!((best(3, &[1.0, 0.0]).unwrap() - 0.6).abs() < 0.01);
+        // The mean over the vectors of a query.
+        let several = Vectors { dimension: 2, values: vec![1.0, 0.0, 0.6, 0.8] };
+        assert!((stored.best(1, &several).unwrap() - 0.9).abs() < 0.01);
         // Of another dimension.
         assert_eq!(best(1, &[1.0, 0.0, 0.0]), None);
-        assert_eq!(stored.cosine(1, 0, &[1.0, 0.0, 0.0]), None);
         let mut copied = PassageRows::of(&stored, 2);
         assert!(copied.copy(0, &stored, 3) && !copied.copy(3, &stored, 2));
         copied.write(&index, &mut part, "m", "generation-1").unwrap();
         let copied = PassageVectors::of_model(&index, &part, "m").unwrap();
-        assert_eq!((copied.best(0, &[1.0, 0.0]), copied.best(3, &[1.0, 0.0])), (best(3, &[1.0, 0.0]), None));
+        let query = of_query(&[1.0, 0.0]);
+        assert_eq!((copied.best(0, &query), copied.best(3, &query)), (best(3, &[1.0, 0.0]), None));
         // Files of every length, and rows out of order, are refused or have rows of their own.
         let path = temporary.path().join("part-1").join(part.passages["m"].path());
         let whole = std::fs::read(&path).unwrap();
         for length in 0..whole.len() {
             std::fs::write(&path, &whole[..length]).unwrap();
-            let name = part.passages["m"].path();
-            let opened = PassageVectors::open(&part.directory(&index).unwrap(), name, 4);
+            assert!(PassageVectors::of_model(&index, &part, "m").is_err(), "{length} bytes");
+            let (directory, name) = (part.directory(&index).unwrap(), part.passages["m"].path().to_owned());
+            let opened = PassageVectors::open(&directory, &StoredFile::of(&directory, name).unwrap(), 4);
             assert!(opened.is_err() || opened.unwrap().dimension < 2, "{length} bytes");
         }
         std::fs::write(&path, [[9, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]].concat()).unwrap();

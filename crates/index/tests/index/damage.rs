@@ -1,5 +1,10 @@
 //! Handling of damaged indexes.
 
+use std::fs::File;
+
+use quarry_files::cache::Selection;
+use quarry_index::{UserDirectories, UserIndexes};
+
 use super::*;
 
 /// All files below a directory, relative to it.
@@ -94,4 +99,85 @@ fn damage_to_any_file_is_found_and_costs_no_vectors_but_those_in_it() {
             assert!(fixture.open_with(Some(b.clone())).unwrap().built.is_none(), "{what}");
         }
     }
+}
+
+/// Flips a bit of a file, and leaves its time of modification as it was, as rot does.
+fn flip(path: &Path, at: usize, bit: u8) {
+    let modified = fs::metadata(path).unwrap().modified().unwrap();
+    let mut bytes = fs::read(path).unwrap();
+    bytes[at] ^= 1 << bit;
+    fs::write(path, bytes).unwrap();
+    File::options().append(true).open(path).unwrap().set_modified(modified).unwrap();
+}
+
+/// Copies an index with its times, so that nothing but its content tells that it is damaged.
+fn restore(from: &Path, to: &Path) {
+    let _ = fs::remove_dir_all(to);
+    copy(from, to);
+    for file in files_below(from) {
+        let modified = fs::metadata(from.join(&file)).unwrap().modified().unwrap();
+        File::options().append(true).open(to.join(&file)).unwrap().set_modified(modified).unwrap();
+    }
+}
+
+/// Everything that a search reads: postings, symbols, vectors, tokens and calls.
+fn answers(index: &Index) -> Result<String, Error> {
+    index.read(|| {
+        let filter = &Filter::default();
+        let mut answers = String::new();
+        for query in ["open a socket to a host", "parse_header", "dial", "parse_haeder split lines"] {
+            let request = SearchRequest { query, limit: 10, ranking: RankingWeights::default(), filter };
+            answers += &format!("{:?}\n", index.search(&request)?.hits);
+        }
+        answers += &format!("{:?}", index.callers("dial", &[], filter)?.found);
+        Ok(answers)
+    })
+}
+
+/// Positions spread over a file, its first and last byte among them.
+fn positions(bytes: usize, n: usize) -> impl Iterator<Item = usize> {
+    (0..n.min(bytes)).map(move |at| at * (bytes - 1) / (n.min(bytes) - 1).max(1))
+}
+
+/// `QUARRY_DAMAGE_POSITIONS` tries more positions of each file.
+#[test]
+fn one_flipped_bit_changes_no_answer_and_locks_nobody_out() {
+    let n = std::env::var("QUARRY_DAMAGE_POSITIONS").map_or(6, |n| n.parse().unwrap());
+    let fixture = Fixture::new(&[("net.py", CONNECT), ("http/header.py", PARSE)]);
+    let model: Arc<dyn Embedder> = WordHashes::new("a");
+    let user = UserDirectories::below(fixture.directory.path());
+    let open = |update| {
+        let options = OpenOptions { update, user: user.clone(), ..OpenOptions::default() };
+        (Index::open_or_build(&fixture.root(), &options, Some(model.clone()), &|_| {}), options)
+    };
+    let ask = |update| match open(update).0.and_then(|opened| answers(&opened.index)) {
+        Err(Error::Replaced { .. }) => answers(&open(update).0.unwrap().index).unwrap(),
+        found => found.unwrap(),
+    };
+    let expected = ask(Update::Required);
+    let damage = || Index::damage(&fixture.root(), &open(Update::Never).1).unwrap();
+    assert_eq!(damage().len(), 0);
+    let (whole, cache) = (tempfile::tempdir().unwrap(), user.cache.clone().unwrap());
+    restore(&cache, whole.path());
+    let mut n_flipped = 0;
+    for file in files_below(whole.path()) {
+        let bytes = fs::metadata(whole.path().join(&file)).unwrap().len() as usize;
+        for (number, at) in positions(bytes, n).enumerate() {
+            let what = format!("bit {} of byte {at} of {}", number % 8, file.display());
+            let damaged = || {
+                restore(whole.path(), &cache);
+                flip(&cache.join(&file), at, (number % 8) as u8);
+            };
+            damaged();
+            assert_eq!(damage().len(), 1, "{what}");
+            UserIndexes::list(&user).unwrap();
+            UserIndexes::prune(&user, Selection::Useless, false).unwrap();
+            assert_eq!(ask(Update::Required), expected, "{what}");
+            damaged();
+            assert_eq!(ask(Update::Anew), expected, "{what}");
+            assert_eq!(damage().len(), 0, "{what}");
+            n_flipped += 1;
+        }
+    }
+    assert!(n_flipped > 10 * n, "{n_flipped}");
 }

@@ -1,6 +1,8 @@
 //! The first results in the order of a re-ranker.
 
-use quarry_embed::{PairModel, WithCrossEncoder, WithReranker};
+use std::fs::File;
+
+use quarry_embed::{PairModel, TokenEmbedder, WithCrossEncoder, WithReranker, WithStoredReranker};
 use quarry_index::PrecomputedCounts;
 
 use super::*;
@@ -125,47 +127,6 @@ fn what_cannot_be_read_counts_like_the_worst_that_was() {
 }
 
 #[test]
-fn a_second_reranker_reads_the_best_pieces_of_the_first_results() {
-    static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let fixture = tree();
-    // The word that the first re-ranker looks for is in the last of several pieces; the second one reads no other.
-    let filler = "    socket.horse()\n".repeat(60);
-    let long = |end: &str| format!("def third(socket):\n{filler}    return socket.{end}()\n");
-    fixture.write("c.py", &long("zebra_donkey"));
-    let open = |fixture: &Fixture| {
-        let second = Arc::new(Counts(Prefers("donkey"), &COUNT));
-        let reranker = Arc::new(WithReranker { first: Arc::new(Prefers("zebra")), reranker: second });
-        let model = Arc::new(WithReranker { first: WordHashes::new("words"), reranker });
-        fixture.open_with(Some(model)).unwrap().index
-    };
-    let index = open(&fixture);
-    let expected = search(&index, QUERY);
-    assert_eq!(paths(&expected)[0], "c.py");
-    let [first, last] = [&expected[0].parts, &expected.last().unwrap().parts];
-    assert_eq!((first.reranker, first.second_reranker, first.second_reranker_factor), (1.0, 1.0, 1.0));
-    assert!(last.second_reranker_factor < 0.1, "{last:?}");
-    // A piece of each result.
-    assert_eq!(taken(&COUNT), expected.len());
-    // Both models embed all units ahead, the second one each of their pieces.
-    assert_eq!(embed_ahead(&index, NEVER), PrecomputedCounts { embedded: expected.len(), missing: 0 });
-    assert!(taken(&COUNT) > expected.len());
-    let hits = search(&open(&fixture), QUERY);
-    assert_eq!((paths(&hits), taken(&COUNT)), (paths(&expected), 0));
-    for (hit, expected) in hits.iter().zip(&expected) {
-        let (found, expected) = (hit.parts.second_reranker, expected.parts.second_reranker);
-        assert!((found - expected).abs() < 0.01, "{found} {expected}");
-    }
-    // Of what has changed, both models embed the new units, in a search of several trees too.
-    let other = tree();
-    fixture.write("d.py", "def fourth(socket):\n    return socket.donkey()\n");
-    let together = || Index::together(vec![open(&fixture), open(&other)]).unwrap();
-    assert_eq!(embed_ahead(&together(), NEVER), PrecomputedCounts { embedded: 3, missing: 0 });
-    taken(&COUNT);
-    assert!(!search(&together(), QUERY).is_empty());
-    assert_eq!(taken(&COUNT), 0);
-}
-
-#[test]
 fn a_cross_encoder_has_the_last_word() {
     let fixture = tree();
     let open = |word: &'static str, embedder: Arc<dyn Embedder>| {
@@ -193,7 +154,7 @@ fn a_cross_encoder_has_the_last_word() {
     assert_eq!((hits[1].parts.cross_encoder, hits[1].parts.cross_encoder_factor), (0.0, 1.0));
 }
 
-/// How many documents were embedded since the last call.
+/// Number of documents embedded since the last call.
 fn taken(count: &AtomicUsize) -> usize {
     count.swap(0, Ordering::SeqCst)
 }
@@ -210,6 +171,10 @@ fn embed_ahead(index: &Index, stop: &(dyn Fn() -> bool + Sync)) -> PrecomputedCo
     index.precomputation().unwrap().embed(stop, &|_| {}).unwrap()
 }
 
+fn counts(embedded: usize, missing: usize) -> PrecomputedCounts {
+    PrecomputedCounts { embedded, missing, is_elsewhere: false }
+}
+
 #[test]
 fn what_was_embedded_ahead_is_not_read_by_searches() {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -217,7 +182,7 @@ fn what_was_embedded_ahead_is_not_read_by_searches() {
     let index = open_counting(&fixture, &COUNT);
     let expected = search(&index, QUERY);
     assert_eq!((paths(&expected), taken(&COUNT)), (vec!["b.py", "a.py"], 2));
-    assert_eq!(embed_ahead(&index, NEVER), PrecomputedCounts { embedded: 2, missing: 0 });
+    assert_eq!(embed_ahead(&index, NEVER), counts(2, 0));
     assert_eq!(taken(&COUNT), 2);
     // An index that is open stays as it was.
     search(&index, QUERY);
@@ -230,13 +195,13 @@ fn what_was_embedded_ahead_is_not_read_by_searches() {
     // The vectors of what does not change are kept.
     fixture.write("b.py", "def third(socket):\n    return socket.zebra()\n");
     let index = open_counting(&fixture, &COUNT);
-    assert_eq!(embed_ahead(&index, NEVER), PrecomputedCounts { embedded: 1, missing: 0 });
+    assert_eq!(embed_ahead(&index, NEVER), counts(1, 0));
     assert_eq!(taken(&COUNT), 1);
     // Nor does a search without the re-ranker drop them.
     fixture.write("c.py", "def fourth(socket):\n    return socket.horse()\n");
     fixture.open_with(Some(WordHashes::new("words"))).unwrap();
     let index = open_counting(&fixture, &COUNT);
-    assert_eq!(embed_ahead(&index, NEVER), PrecomputedCounts { embedded: 1, missing: 0 });
+    assert_eq!(embed_ahead(&index, NEVER), counts(1, 0));
 }
 
 #[test]
@@ -248,10 +213,10 @@ fn embedding_ahead_goes_on_where_it_was_stopped() {
     let index = open_counting(&fixture, &COUNT);
     let asked = AtomicUsize::new(0);
     let after_one = || asked.fetch_add(1, Ordering::SeqCst) == 1;
-    let PrecomputedCounts { embedded, missing } = embed_ahead(&index, &after_one);
+    let PrecomputedCounts { embedded, missing, .. } = embed_ahead(&index, &after_one);
     assert!(embedded > 0 && missing > 0, "{embedded} {missing}");
     assert_eq!(taken(&COUNT), embedded);
-    assert_eq!(embed_ahead(&index, NEVER), PrecomputedCounts { embedded: missing, missing: 0 });
+    assert_eq!(embed_ahead(&index, NEVER), counts(missing, 0));
     assert_eq!(taken(&COUNT), missing);
 }
 
@@ -266,9 +231,9 @@ fn embedding_ahead_yields_to_a_writer() {
         fixture.open_with(Some(WordHashes::new("words"))).unwrap();
         false
     };
-    assert_eq!(embed_ahead(&index, &write), PrecomputedCounts { embedded: 0, missing: 2 });
+    assert_eq!(embed_ahead(&index, &write), counts(0, 2));
     let index = open_counting(&fixture, &COUNT);
-    assert_eq!(embed_ahead(&index, NEVER), PrecomputedCounts { embedded: 2, missing: 0 });
+    assert_eq!(embed_ahead(&index, NEVER), counts(2, 0));
     taken(&COUNT);
     let hits = search(&open_counting(&fixture, &COUNT), QUERY);
     assert_eq!(taken(&COUNT), 0);
@@ -276,12 +241,148 @@ fn embedding_ahead_yields_to_a_writer() {
 }
 
 #[test]
+fn one_process_at_a_time_embeds_in_the_background() {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let fixture = tree();
+    let index = open_counting(&fixture, &COUNT);
+    taken(&COUNT);
+    let work = index.precomputation().unwrap();
+    assert_eq!(work.directories(), [fixture.index_directory()]);
+    let lock = File::create(fixture.index_directory().join("ahead.lock")).unwrap();
+    lock.lock().unwrap();
+    let elsewhere = PrecomputedCounts { is_elsewhere: true, ..counts(0, 2) };
+    assert_eq!(work.embed_in_background(NEVER).unwrap(), elsewhere);
+    assert_eq!(taken(&COUNT), 0);
+    // The other one has ended.
+    lock.unlock().unwrap();
+    assert_eq!(work.embed_in_background(NEVER).unwrap(), counts(2, 0));
+    lock.lock().unwrap();
+    assert_eq!(work.embed_in_background(NEVER).unwrap(), counts(0, 0));
+    // Whoever asks for it does not wait for the background.
+    fixture.write("a.py", "def first(socket):\n    \"\"\"Wait until the zebra arrives.\"\"\"\n");
+    let index = open_counting(&fixture, &COUNT);
+    assert_eq!(embed_ahead(&index, NEVER), counts(1, 0));
+    // Where nothing can be written, nothing is computed.
+    taken(&COUNT);
+    fs::remove_file(fixture.index_directory().join("ahead.lock")).unwrap();
+    fs::create_dir(fixture.index_directory().join("ahead.lock")).unwrap();
+    assert!(index.precomputation().unwrap().embed_in_background(NEVER).is_err());
+    assert_eq!(taken(&COUNT), 0);
+}
+
+#[test]
 fn units_of_several_trees_are_embedded_ahead() {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let (one, other) = (tree(), Fixture::new(&[("c.py", "def third(zebra):\n    return zebra\n")]));
     let together = || Index::together(vec![open_counting(&one, &COUNT), open_counting(&other, &COUNT)]);
-    assert_eq!(embed_ahead(&together().unwrap(), NEVER), PrecomputedCounts { embedded: 3, missing: 0 });
+    assert_eq!(embed_ahead(&together().unwrap(), NEVER), counts(3, 0));
     taken(&COUNT);
     search(&together().unwrap(), QUERY);
     assert_eq!(taken(&COUNT), 0);
+}
+
+/// With a re-ranker of stored vectors, of up to so many units, which counts how often it is loaded.
+fn open_stored(fixture: &Fixture, max_units: usize, n_loaded: &Arc<AtomicUsize>) -> Index {
+    let n_loaded = Arc::clone(n_loaded);
+    let load = move || {
+        n_loaded.fetch_add(1, Ordering::SeqCst);
+        Some(Arc::new(Prefers("zebra")) as Arc<dyn Embedder>)
+    };
+    let model = WithStoredReranker::new(WordHashes::new("words"), max_units, load);
+    fixture.open_with(Some(Arc::new(model))).unwrap().index
+}
+
+#[test]
+fn a_reranker_of_stored_vectors_orders_results_once_they_are_there() {
+    let fixture = tree();
+    let n_loaded = Arc::new(AtomicUsize::new(0));
+    let rank = |index: &Index, query: &str| {
+        let filter = Filter::default();
+        let request = SearchRequest { query, limit: 10, ranking: RankingWeights::default(), filter: &filter };
+        let ranked = index.rank(&request).unwrap();
+        let hits = index.response(&ranked, 10).hits;
+        (hits.into_iter().map(|hit| hit.path).collect::<Vec<String>>(), ranked.is_reranked())
+    };
+    let index = open_stored(&fixture, 2, &n_loaded);
+    let of = |paths: [&str; 2]| paths.map(str::to_owned).to_vec();
+    assert_eq!(rank(&index, QUERY), (of(["a.py", "b.py"]), false));
+    // Nothing is embedded ahead of a tree above the limit.
+    assert!(open_stored(&fixture, index.n_units() - 1, &n_loaded).precomputation().is_none());
+    assert_eq!((n_loaded.load(Ordering::SeqCst), index.n_not_precomputed().unwrap()), (0, index.n_units()));
+    index.precomputation().unwrap().embed(&|| false, &|_| {}).unwrap();
+    assert_eq!(n_loaded.load(Ordering::SeqCst), 1);
+    let index = open_stored(&fixture, 2, &n_loaded);
+    assert_eq!(index.n_not_precomputed().unwrap(), 0);
+    assert_eq!(rank(&index, QUERY), (of(["b.py", "a.py"]), true));
+    assert_eq!(rank(&index, "first").0[0], "a.py");
+    // Reports gain nothing by it.
+    let report = format!(
+        "Bug: it waits forever\n\n{QUERY}\n\nTraceback (most recent call last):\n  File \"b.py\", line 3, in second\nValueError: no reply\n"
+    );
+    assert!(!rank(&index, &report).1);
+    let options = OpenOptions { directory: Some(fixture.index_directory()), ..OpenOptions::default() };
+    let status = Index::status(&fixture.root(), &options).unwrap().index.unwrap();
+    assert_eq!(status.precomputed.into_iter().collect::<Vec<_>>(), [("zebra".to_owned(), index.n_units())]);
+    // Half of the results are new: their vectors are missing.
+    fixture.write("a.py", "def first(socket):\n    \"\"\"Wait until the reply to a request arrives again.\"\"\"\n    return None\n");
+    let index = open_stored(&fixture, 2, &n_loaded);
+    assert!(!rank(&index, QUERY).1);
+    assert!(index.n_not_precomputed().unwrap() > 0);
+}
+
+/// Gives each word of a text a vector: of the word it prefers, or of any other.
+impl TokenEmbedder for Prefers {
+    fn query_tokens(&self, _: &str) -> Result<Vectors, EmbedError> {
+        Ok(Vectors { dimension: 2, values: vec![1.0, 0.0, 0.0, 1.0] })
+    }
+
+    fn document_tokens(&self, texts: &[&str]) -> Result<Vec<Vectors>, EmbedError> {
+        let of_text = |text: &&str| {
+            let row = |word: &str| if word.contains(self.0) { [1.0, 0.0] } else { [0.0, 1.0] };
+            Vectors { dimension: 2, values: text.split_whitespace().flat_map(row).collect() }
+        };
+        Ok(texts.iter().map(of_text).collect())
+    }
+}
+
+/// Prefers a word by the vectors of tokens.
+struct ByTokens(Prefers);
+
+impl Embedder for ByTokens {
+    fn id(&self) -> &str {
+        "by tokens"
+    }
+
+    fn dimension(&self) -> usize {
+        2
+    }
+
+    fn embed_queries(&self, _: &[&str]) -> Result<Vectors, EmbedError> {
+        unreachable!("it gives several vectors")
+    }
+
+    fn embed_documents(&self, _: &[&str]) -> Result<Vectors, EmbedError> {
+        unreachable!("it gives several vectors")
+    }
+
+    fn token_embedder(&self) -> Option<&dyn TokenEmbedder> {
+        Some(&self.0)
+    }
+}
+
+#[test]
+fn a_reranker_may_give_each_token_a_vector() {
+    let fixture = tree();
+    let open = || {
+        let (first, reranker) = (WordHashes::new("words"), Arc::new(ByTokens(Prefers("zebra"))));
+        fixture.open_with(Some(Arc::new(WithReranker { first, reranker }))).unwrap().index
+    };
+    let index = open();
+    let hits = search(&index, QUERY);
+    assert_eq!(paths(&hits), ["b.py", "a.py"]);
+    // The mean over the tokens of the query: one has its word, the other any.
+    assert_eq!((hits[0].parts.reranker, hits[1].parts.reranker), (1.0, 0.5));
+    index.precomputation().unwrap().embed(&|| false, &|_| {}).unwrap();
+    let stored = search(&open(), QUERY);
+    assert!((stored[1].parts.reranker - 0.5).abs() < 0.01, "{:?}", stored[1].parts);
 }

@@ -22,7 +22,6 @@ pub(super) const TEMPORARY: &str = ".tmp";
 /// The answers in a cache directory.
 pub struct CachedAnswers;
 
-/// A file in a cache directory.
 struct Found {
     around: Directory,
     name: PathBuf,
@@ -47,15 +46,12 @@ struct Model {
 impl CachedAnswers {
     /// Lists them: an entry for each model and address, and one for abandoned temporary files. Reads every answer for
     /// that. Other files in the directory are ignored.
-    ///
-    /// # Errors
-    /// When the directory cannot be read.
     pub fn list(directory: &Path) -> io::Result<Vec<CacheEntry>> {
         let mut groups: BTreeMap<(EntryState, String), (usize, u64, SystemTime)> = BTreeMap::new();
         for_each(directory, false, &mut |found| {
             let (state, of) = match found.is_left_over {
                 true => (EntryState::Unfinished, "unfinished".to_owned()),
-                false => (EntryState::Useful, found.of().unwrap_or_else(|| "unreadable".to_owned())),
+                false => (EntryState::Useful, found.model().unwrap_or_else(|| "unreadable".to_owned())),
             };
             let group = groups.entry((state, of)).or_insert((0, 0, SystemTime::UNIX_EPOCH));
             *group = (group.0 + 1, group.1 + found.bytes, group.2.max(found.modified));
@@ -72,9 +68,6 @@ impl CachedAnswers {
 
     /// Removes answers and returns their numbers; with `dry_run` nothing is removed. A process that is using the
     /// directory continues, and asks again for removed answers.
-    ///
-    /// # Errors
-    /// When the directory cannot be read.
     pub fn prune(directory: &Path, selection: Selection, dry_run: bool) -> io::Result<Vec<Pruned>> {
         let (mut n, mut bytes) = (0, 0);
         let mut pruned = Vec::new();
@@ -103,7 +96,7 @@ impl CachedAnswers {
 
 impl Found {
     /// The model that answered, with its address.
-    fn of(&self) -> Option<String> {
+    fn model(&self) -> Option<String> {
         let bytes = self.around.read(&self.name, MAX_BYTES).ok()?;
         let line = bytes.iter().position(|&byte| byte == b'\n')?;
         let Head { url, request } = serde_json::from_slice(&bytes[line + 1..]).ok()?;
@@ -171,7 +164,7 @@ fn hash(name: &Path, digits: usize) -> Option<String> {
     (text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| text.to_owned())
 }
 
-/// Whether a file begins with a line that is a hash, as answers do.
+/// Returns whether a file begins with a line that is a hash, as answers do.
 fn begins_with_hash(mut file: File) -> bool {
     let mut start = [0; 65];
     file.read_exact(&mut start).is_ok() && start[..64].iter().all(u8::is_ascii_hexdigit) && start[64] == b'\n'

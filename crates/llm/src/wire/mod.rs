@@ -20,7 +20,6 @@ const HIDDEN_TOKENS: u64 = 512;
 pub(crate) struct Call {
     /// Path relative to the base URL.
     pub(crate) path: &'static str,
-    /// The JSON body.
     pub(crate) body: Value,
     /// Sample number, to distinguish several answers to the same body.
     pub(crate) sample: u32,
@@ -42,7 +41,6 @@ impl Call {
     }
 }
 
-/// The call for a chat request.
 pub(crate) fn chat_call(endpoint: &Endpoint, request: &ChatRequest) -> Call {
     let mut request = request.clone();
     if !endpoint.settings.json_schema

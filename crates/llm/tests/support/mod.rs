@@ -18,7 +18,6 @@ pub(crate) fn settings(server: &Server) -> Settings {
     }
 }
 
-/// A client with [`SECRET`] as its key.
 pub(crate) fn client(settings: Settings) -> Client {
     Client::with_key(settings, Some(ApiKey::new("TEST_KEY", SECRET).unwrap())).unwrap()
 }

@@ -43,7 +43,7 @@ pub fn kendall_tau_b(a: &[f64], b: &[f64]) -> Option<f64> {
     let mut of_b: Vec<f64> = pairs.into_iter().map(|(_, b)| b).collect();
     let inversions = sort_counting_inversions(&mut of_b);
     let tied_b = tied(&mut of_b.chunk_by(|x, y| x == y).map(<[_]>::len));
-    let same_less_other = (all - tied_a - tied_b + tied_both) as f64 - 2.0 * inversions as f64;
+    let same_less_other = (all + tied_both - tied_a - tied_b) as f64 - 2.0 * inversions as f64;
     let tau = same_less_other / (((all - tied_a) as f64).sqrt() * ((all - tied_b) as f64).sqrt());
     Some(tau.clamp(-1.0, 1.0))
 }
@@ -106,6 +106,9 @@ mod tests {
         assert_close(spearman(&a, &b), 3.0 / 22.5_f64.sqrt());
         // Of six pairs four are in the same order, one in the other, one is tied in b.
         assert_close(kendall_tau_b(&a, &b), 3.0 / 30.0_f64.sqrt());
+        // Of ten pairs six are tied in each list, three of them in both; the only other one is in the same order.
+        let (a, b) = ([1.0, 1.0, 1.0, 1.0, 2.0], [1.0, 2.0, 2.0, 2.0, 2.0]);
+        assert_close(kendall_tau_b(&a, &b), 1.0 / 4.0);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{distinct, ratio, value_index};
 use serde::{Deserialize, Serialize};
 
-/// How a disagreement is weighted, by the indices of the two values among all that occur.
+/// Weight of a disagreement, by the indices of the two values among all that occur.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DisagreementWeight {
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn cohen_worked_by_hand() {
-        // The classic two-by-two table: 20 both yes, 5 and 10 apart, 15 both no; P = 0.7, P_e = 0.5.
+        // The classic two-by-two table: 20 both yes, 5 and 10 different, 15 both no; P = 0.7, P_e = 0.5.
         let cells = [(1.0, 1.0, 20), (1.0, 0.0, 5), (0.0, 1.0, 10), (0.0, 0.0, 15)];
         let (a, b): (Vec<f64>, Vec<f64>) = cells.iter().flat_map(|&(a, b, n)| vec![(a, b); n]).unzip();
         assert_close(cohen_kappa(&a, &b, DisagreementWeight::Equal), (0.7 - 0.5) / 0.5);

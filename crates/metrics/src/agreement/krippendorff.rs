@@ -4,7 +4,7 @@ use super::{distinct, ratio, value_index};
 use crate::significance::{Bootstrap, Interval, resampled_interval};
 use serde::{Deserialize, Serialize};
 
-/// What the values of ratings mean, and so how far two of them are apart (Krippendorff, *Computing Krippendorff's
+/// Level of measurement, which sets the distance of two values (Krippendorff, *Computing Krippendorff's
 /// Alpha-Reliability*, 2011).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[schemars(inline)]
@@ -36,7 +36,7 @@ impl Ratings {
         Self { values, units }
     }
 
-    /// What chance makes of some of the units, one or more times each.
+    /// Resamples the units, each one or more times.
     fn chance<'a>(&'a self, level: Level, units: impl Iterator<Item = &'a Vec<usize>>) -> Chance {
         let mut counts = vec![0.0; self.values.len()];
         for &value in units.flatten() {
@@ -80,10 +80,10 @@ impl Ratings {
     }
 }
 
-/// What ratings would come to by chance.
+/// Expected disagreement.
 struct Chance {
     level: Level,
-    /// Where each value stands.
+    /// Position of each value.
     scale: Vec<f64>,
     /// Number of ratings.
     n: f64,

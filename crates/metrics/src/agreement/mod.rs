@@ -1,4 +1,4 @@
-//! How far raters agree, and how reliable scores are.
+//! Agreement of raters, and reliability of scores.
 //!
 //! A table of ratings has a row for each unit and a column for each rater, `None` where a rating is missing.
 //! Labels that are not numbers are numbered by the caller; only statistics of the nominal level mean something then.
@@ -45,7 +45,7 @@ pub struct Agreement {
     pub pairs: Vec<PairAgreement>,
 }
 
-/// What is defined for ratings that are numbers.
+/// Statistics of numeric ratings.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct NumericAgreement {
     /// Cronbach's alpha.
@@ -70,7 +70,7 @@ pub struct PairAgreement {
     pub numeric: Option<NumericPairAgreement>,
 }
 
-/// What is defined for two raters who gave numbers.
+/// Statistics of two raters who gave numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct NumericPairAgreement {
     /// Cohen's kappa with linear weights.

@@ -1,9 +1,9 @@
-//! How steady scores are over cases.
+//! Reliability of scores over cases.
 
 use super::ratio;
 use serde::{Deserialize, Serialize};
 
-/// What a variance is divided by.
+/// Divisor of a variance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Variance {

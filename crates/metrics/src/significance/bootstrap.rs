@@ -5,17 +5,20 @@
 //! repositories.
 
 use crate::MetricsError;
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, Unexpected};
+use serde::{Deserialize, Deserializer, Serialize};
 
-/// How to draw.
+/// Parameters of the bootstrap.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Bootstrap {
-    /// Number of resamples, at least 1.
+    /// Number of resamples, 1 to 1,000,000.
+    #[serde(deserialize_with = "resamples")]
     pub resamples: usize,
     /// Seed: equal seeds draw equally, on every machine.
     pub seed: u64,
-    /// Share of the resampled means that an interval covers, between 0 and 1.
+    /// Share of the resampled means that an interval covers, more than 0 and less than 1.
+    #[serde(deserialize_with = "confidence")]
     pub confidence: f64,
 }
 
@@ -23,6 +26,28 @@ impl Default for Bootstrap {
     fn default() -> Self {
         Self { resamples: 10_000, seed: 42, confidence: 0.95 }
     }
+}
+
+/// Maximum number of resamples, of which each measure keeps a mean.
+pub const MAX_RESAMPLES: usize = 1_000_000;
+
+fn resamples<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    let resamples = usize::deserialize(deserializer)?;
+    if (1..=MAX_RESAMPLES).contains(&resamples) {
+        return Ok(resamples);
+    }
+    Err(D::Error::invalid_value(Unexpected::Unsigned(resamples as u64), &"resamples from 1 to 1000000"))
+}
+
+fn confidence<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let confidence = f64::deserialize(deserializer)?;
+    if confidence > 0.0 && confidence < 1.0 {
+        return Ok(confidence);
+    }
+    Err(D::Error::invalid_value(
+        Unexpected::Float(confidence),
+        &"a confidence of more than 0 and less than 1",
+    ))
 }
 
 /// A range that covers a mean.
@@ -48,7 +73,7 @@ impl From<Interval> for [f64; 2] {
     }
 }
 
-/// How two methods differ over the same queries.
+/// Difference of two methods over the same queries.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PairedDifference {
     /// Mean of the first.
@@ -61,6 +86,14 @@ pub struct PairedDifference {
     pub interval: Interval,
     /// Two-sided p-value of the hypothesis that the true difference is 0.
     pub p: f64,
+}
+
+impl PairedDifference {
+    /// Whether the interval excludes 0 and a p-value does not, or the reverse: they are computed by different methods.
+    #[must_use]
+    pub fn contradicts(&self, p: f64, bootstrap: &Bootstrap) -> bool {
+        (self.interval.low > 0.0 || self.interval.high < 0.0) != (p < 1.0 - bootstrap.confidence)
+    }
 }
 
 /// Mean over strata of the means within them; NaN without values.
@@ -160,7 +193,7 @@ pub fn resampled_interval(
 }
 
 /// The middle `confidence` of some values.
-fn interval(mut values: Vec<f64>, confidence: f64) -> Interval {
+pub(super) fn interval(mut values: Vec<f64>, confidence: f64) -> Interval {
     values.sort_unstable_by(f64::total_cmp);
     let at = |share| quantile(&values, share);
     Interval { low: at((1.0 - confidence) / 2.0), high: at((1.0 + confidence) / 2.0) }
@@ -181,6 +214,25 @@ mod tests {
     fn random_values(n: usize, seed: u64) -> Vec<f64> {
         let mut random = fastrand::Rng::with_seed(seed);
         (0..n).map(|_| random.f64()).collect()
+    }
+
+    #[test]
+    fn settings_out_of_range_are_named() {
+        let read = |text: &str| serde_json::from_str::<Bootstrap>(text);
+        for (text, words) in [
+            (r#"{"resamples": 0}"#, "resamples from 1"),
+            (r#"{"resamples": 18446744073709551615}"#, "resamples from 1"),
+            (r#"{"resamples": 1000001}"#, "resamples from 1"),
+            (r#"{"confidence": 2.0}"#, "a confidence of more than 0"),
+            (r#"{"confidence": 0}"#, "a confidence of more than 0"),
+            (r#"{"confidence": -1}"#, "a confidence of more than 0"),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+        let nan = confidence(serde::de::value::F64Deserializer::<serde::de::value::Error>::new(f64::NAN));
+        assert!(nan.is_err());
+        assert_eq!(read("{}").unwrap(), Bootstrap::default());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::MetricsError;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// How two methods differ over the same queries, by every test that applies.
+/// Difference of two methods over the same queries, by every test that applies.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PairedComparison {
     /// Means, difference, bootstrap interval and bootstrap p-value.

@@ -8,7 +8,7 @@ use spec_math::{Beta, NormDist};
 /// the counts are below 2^53, so that they are exact in a double, and SciPy draws the line there too.
 const WILCOXON_EXACT_UP_TO: usize = 50;
 
-/// What a test found.
+/// Result of a paired test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Test {
     /// The test's statistic, as documented by each function.
@@ -136,7 +136,7 @@ pub fn randomization(differences: &[f64], bootstrap: &Bootstrap) -> Test {
     Test { statistic: sum / differences.len().max(1) as f64, p }
 }
 
-/// What McNemar's test found.
+/// Result of McNemar's test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[schemars(rename = "Mcnemar")]
 pub struct McNemar {

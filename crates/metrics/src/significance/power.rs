@@ -1,9 +1,9 @@
-//! How great a difference must be to be seen.
+//! Minimum detectable difference.
 
 use serde::{Deserialize, Serialize};
 use spec_math::{Beta, Gamma, NormDist};
 
-/// What a paired t-test is asked to do.
+/// Parameters of a paired t-test.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Power {

@@ -63,7 +63,6 @@ const NETWORK_ETC: &[&str] = &[
     "/etc/pki/ca-trust/extracted",
 ];
 
-/// Interval at which the size of a directory is checked.
 const SIZE_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Files in `/etc` that interpreters need to start.
@@ -125,7 +124,7 @@ impl Bubblewrap {
         Ok(sandbox)
     }
 
-    /// How the memory of programs is limited here.
+    /// Means by which the memory of programs is limited here.
     pub fn memory_bound(&self) -> MemoryBound {
         self.cgroups.as_ref().map_or(MemoryBound::Watchdog, CgroupParent::bound)
     }
@@ -205,7 +204,7 @@ impl Bubblewrap {
         }
         // Both are tmpfs without a size limit.
         add(&["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORK_DIRECTORY]);
-        let filter = self.filters.of(access.no_fork, is_watched);
+        let filter = self.filters.filter(access.no_fork, is_watched);
         add(&["--seccomp", &descriptors.add_content(filter)?]);
         Ok((options, descriptors))
     }
@@ -301,7 +300,8 @@ impl Bubblewrap {
         let Started { mut child, stdout, stderr, report, status, go } = started;
         drop(go);
 
-        let streams = [Stream::new(stdout, limits), Stream::new(stderr, limits), Stream::of(report, limits)];
+        let streams =
+            [Stream::new(stdout, limits), Stream::new(stderr, limits), Stream::optional(report, limits)];
         let mut looked = Instant::now();
         let mut should_abort = || {
             if access.stop.is_some_and(|stop| stop.load(Ordering::SeqCst)) {
@@ -332,11 +332,10 @@ impl Bubblewrap {
     }
 }
 
-/// How a run with additional access ended.
+/// Outcome of a run with additional access.
 pub(crate) enum Run {
     /// It exited or exceeded a limit.
     Ended(Outcome),
-    /// The sandbox aborted it.
     Aborted(AbortReason),
 }
 
@@ -345,7 +344,6 @@ pub(crate) enum Run {
 pub(crate) enum AbortReason {
     /// It exceeded the size of [`Access::output`].
     OutputFull,
-    /// [`Access::stop`] was set.
     Stopped,
 }
 
@@ -443,7 +441,8 @@ impl Drop for Init {
     }
 }
 
-/// Whether bubblewrap, which has exited, reported the exit status of a program: it does so only if it started one.
+/// Returns whether bubblewrap, which has exited, reported the exit status of a program: it does so only if it started
+/// one.
 fn has_exit_code(mut status: PipeReader) -> bool {
     let mut lines = Vec::new();
     status.read_to_end(&mut lines).is_ok()
@@ -452,7 +451,6 @@ fn has_exit_code(mut status: PipeReader) -> bool {
             .any(|line| serde_json::from_slice::<Status>(line).is_ok_and(|status| status.exit_code.is_some()))
 }
 
-/// The user as which programs run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum User {
     /// The user who runs this program, even if it is the only user of a namespace.
@@ -505,7 +503,7 @@ const LAST_USER: u32 = 0x7fff_ffff;
 
 const NOBODY: u32 = 65534;
 
-/// Whether an id is in a map whose lines contain an inside id, an outside id and a length.
+/// Returns whether an id is in a map whose lines contain an inside id, an outside id and a length.
 fn is_mapped(map: &str, id: u32) -> bool {
     map.lines().any(|line| {
         let numbers: Vec<u64> = line.split_whitespace().filter_map(|number| number.parse().ok()).collect();

@@ -104,7 +104,6 @@ mod tests {
 
     use super::*;
 
-    /// A program that sleeps, with this name.
     fn sleep(name: &str) -> Child {
         Command::new("/bin/sleep").arg0(name).arg("600").spawn().unwrap()
     }

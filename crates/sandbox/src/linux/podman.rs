@@ -52,7 +52,6 @@ const SCRIPT: &str = "tar -xf - <&3 || exit 125; /usr/bin/prlimit --pid $$ $1 ||
 /// The statuses with which Podman reports its own failures; programs may exit with them too.
 const OWN_STATUSES: RangeInclusive<i32> = 125..=127;
 
-/// Time limit for a container to start.
 const START_TIME: Duration = Duration::from_secs(60);
 
 /// Time limit for monitors of removed containers to end.
@@ -122,7 +121,6 @@ impl Podman {
         if output.status.success() { Ok(name) } else { Err(container_error(&output.stderr)) }
     }
 
-    /// Podman with the given arguments, and only the environment that it needs.
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.executable);
         command.args(arguments).env_clear().env("PATH", SEARCH_PATH).current_dir("/").stdin(Stdio::null());
@@ -329,7 +327,7 @@ impl Sandbox for Podman {
         });
         send(go.1, &files);
 
-        let report = Stream::of(report.map(|report| report.pipe), limits);
+        let report = Stream::optional(report.map(|report| report.pipe), limits);
         let streams = [Stream::new(stdout.0, limits), Stream::new(stderr.0, limits), report];
         let engine =
             pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).map_err(Error::io("watch podman"))?;
@@ -382,7 +380,6 @@ fn container_error(text: &[u8]) -> Error {
     Error::Container { detail: if message.is_empty() { "podman gave no reason".to_owned() } else { message } }
 }
 
-/// The files of a program as a tar archive.
 fn archive(program: &Program) -> std::io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
     for (path, content) in &program.files {

@@ -14,7 +14,6 @@ use super::spawn::{Descriptors, spawn};
 use super::watchdog::Watchdog;
 use crate::{Ended, Error, Limits, MemoryBound};
 
-/// The cgroup in which those of runs are created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CgroupParent {
     bound: MemoryBound,
@@ -50,7 +49,7 @@ impl ResourceMonitor {
         }
     }
 
-    /// How often [`Self::exceeded`] has to be called.
+    /// Interval at which [`Self::exceeded`] has to be called.
     pub(super) fn interval(&self) -> Duration {
         match self {
             // The kernel enforces the limit; this is how soon the rest of a program is killed after the process that
@@ -72,7 +71,7 @@ impl ResourceMonitor {
         (self.usage().cpu_time > maximum).then_some(Ended::CpuTime)
     }
 
-    /// Whether more memory was requested than allowed.
+    /// Returns whether more memory was requested than allowed.
     pub(super) fn is_out_of_memory(&mut self) -> bool {
         match self {
             Self::Cgroup(cgroup) => cgroup.has_killed(),
@@ -154,7 +153,6 @@ impl CgroupParent {
         Some(cgroup)
     }
 
-    /// The directories in which cgroups are created.
     pub(super) fn directories(&self) -> impl Iterator<Item = &Path> {
         [Some(&self.memory), self.cpu.as_ref(), self.pids.as_ref()]
             .into_iter()
@@ -240,7 +238,6 @@ fn candidates(own: &str, mount: &Path) -> Vec<CgroupParent> {
 /// The cgroup of one run, removed when dropped.
 pub(crate) struct Cgroup(CgroupDirectories);
 
-/// The directories with a cgroup's files.
 pub(crate) struct CgroupDirectories {
     bound: MemoryBound,
     memory: PathBuf,
@@ -271,7 +268,7 @@ impl CgroupDirectories {
             .map_err(Error::io("open a cgroup"))
     }
 
-    /// Whether the kernel killed a process in this cgroup because memory ran out.
+    /// Returns whether the kernel killed a process in this cgroup because memory ran out.
     fn has_killed(&self) -> bool {
         let file = if self.bound == MemoryBound::CgroupV1 { "memory.oom_control" } else { "memory.events" };
         self.entry(file, "oom_kill").is_some_and(|count| count > 0)

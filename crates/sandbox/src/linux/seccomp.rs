@@ -13,7 +13,7 @@ use seccompiler::{
 use serde_json::{Value, json};
 
 /// Calls with higher numbers are newer than this list, or belong to the x32 interface, which has the architecture
-/// code of x86-64: programs are told that these calls do not exist, and do without. Numbers above 423 are the same on
+/// code of x86-64: programs see that these calls do not exist, and do without. Numbers above 423 are the same on
 /// all architectures.
 const NEWEST: u32 = 462;
 
@@ -112,7 +112,6 @@ const NAMESPACE_FLAGS: &[libc::c_int] = &[
 /// Families of sockets that are useful without a network, for connections within the sandbox.
 const SOCKET_FAMILIES: &[libc::c_int] = &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6];
 
-/// The calls that create sockets.
 const SOCKET_CALLS: [(&str, i64); 2] = [("socket", libc::SYS_socket), ("socketpair", libc::SYS_socketpair)];
 
 /// Requests to a terminal that simulate input.
@@ -122,8 +121,6 @@ const TERMINAL_REQUESTS: &[u64] = &[0x5412 /* TIOCSTI */, 0x541C /* TIOCLINUX */
 pub(crate) struct Filters([Vec<u8>; 4]);
 
 impl Filters {
-    /// # Errors
-    /// On an unsupported architecture.
     pub(super) fn new() -> Result<Self, BackendError> {
         let of = |no_fork, is_watched| filter(rules(no_fork, is_watched)?);
         Ok(Self([of(false, false)?, of(false, true)?, of(true, false)?, of(true, true)?]))
@@ -131,7 +128,7 @@ impl Filters {
 
     /// The filter for a program: with `no_fork` it can start threads but no other process; `is_watched` if no cgroup
     /// counts its memory.
-    pub(super) fn of(&self, no_fork: bool, is_watched: bool) -> &[u8] {
+    pub(super) fn filter(&self, no_fork: bool, is_watched: bool) -> &[u8] {
         &self.0[2 * usize::from(no_fork) + usize::from(is_watched)]
     }
 }
@@ -152,9 +149,6 @@ fn refused() -> impl Iterator<Item = (&'static str, i64)> {
 
 /// The filter for containers: a profile for Podman, derived from its own list of allowed calls `own` by removing what
 /// is refused here.
-///
-/// # Errors
-/// When `own` is not a profile.
 pub(crate) fn profile(own: &str) -> serde_json::Result<String> {
     let mut profile: Value = serde_json::from_str(own)?;
     let namespaces: u64 = NAMESPACE_FLAGS.iter().map(|&flag| flag as u64).sum();

@@ -31,7 +31,6 @@ impl Descriptors {
         Ok(self.add(file))
     }
 
-    /// Adds a pipe for reports.
     pub(super) fn add_report(&mut self) -> Result<Report, Error> {
         let (pipe, end) = pipe()?;
         // If root starts the program, it runs as another user, and opens the pipe by its path in `/proc`: the
@@ -42,9 +41,7 @@ impl Descriptors {
     }
 }
 
-/// The pipe on which a program reports.
 pub(crate) struct Report {
-    /// The reading end.
     pub pipe: PipeReader,
     /// The number of the writing end's descriptor in the child.
     pub number: String,

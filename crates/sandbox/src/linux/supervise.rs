@@ -29,11 +29,11 @@ pub(crate) struct Stream {
 
 impl Stream {
     pub(super) fn new(pipe: PipeReader, limits: &Limits) -> Self {
-        Self::of(Some(pipe), limits)
+        Self::optional(Some(pipe), limits)
     }
 
     /// A stream that may be missing.
-    pub(super) fn of(pipe: Option<PipeReader>, limits: &Limits) -> Self {
+    pub(super) fn optional(pipe: Option<PipeReader>, limits: &Limits) -> Self {
         Self { pipe, captured: Captured::default(), limit: limits.output_bytes }
     }
 
@@ -54,11 +54,9 @@ impl Stream {
     }
 }
 
-/// How a supervised process ended.
 pub(crate) enum Supervised<A> {
     /// It exited or exceeded a limit; with the exit status from the system.
     Ended(Outcome, ExitStatus),
-    /// It was aborted for this reason.
     Aborted(A),
 }
 
@@ -79,8 +77,6 @@ impl Supervised<Infallible> {
 /// Waits for a process, and calls `kill` when it ends or exceeds a limit. `kill` ends the process and everything that
 /// belongs to it. The streams are its output, its error output and its reports. `should_abort` is called every few
 /// milliseconds; if it returns a reason, the process is aborted and the reason is the result.
-/// # Errors
-/// When processes still exist although they were killed.
 pub(crate) fn supervise<A>(
     child: &mut Child,
     mut streams: [Stream; 3],

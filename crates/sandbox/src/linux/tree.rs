@@ -48,9 +48,6 @@ fn space(metadata: &Metadata) -> u64 {
 
 /// Takes over the files that a program wrote, makes them readable and not writable by others, and returns their total
 /// size in bytes.
-///
-/// # Errors
-/// When something is neither a file nor a directory: links could point anywhere.
 pub(crate) fn adopt(directory: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     let is_root = rustix::process::geteuid().is_root();

@@ -50,7 +50,7 @@ impl Sandbox for Unconfined {
             }
             let _ = kill_process_group(root, Signal::KILL);
         };
-        let report = Stream::of(report.map(|report| report.pipe), limits);
+        let report = Stream::optional(report.map(|report| report.pipe), limits);
         let streams = [Stream::new(stdout, limits), Stream::new(stderr, limits), report];
         let mut monitor =
             ResourceMonitor::Watchdog(Watchdog::new(root, limits.memory_bytes, WatchScope::default()));

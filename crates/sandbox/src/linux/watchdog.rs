@@ -18,13 +18,14 @@ use crate::WORK_DIRECTORY;
 /// The writable directories: each is a separate tmpfs of [`directory_bytes`](crate::Limits::directory_bytes).
 pub(crate) const DIRECTORIES: [&str; 3] = [WORK_DIRECTORY, "/tmp", "/dev/shm"];
 
-/// What the kernel needs for a file of any size, with a name of maximum length.
+/// Kernel memory for a file of any size, with a name of maximum length.
 const FILE_BYTES: u64 = 1 << 10;
 
-/// What a socket can hold: data sent to it until senders block, which programs cannot change, and the socket itself.
+/// Maximum content of a socket: data sent to it until senders block, which programs cannot change, and the socket
+/// itself.
 const SOCKET_BYTES: u64 = 256 << 10;
 
-/// What the kernel needs for a mapping, including its tree node.
+/// Kernel memory for a mapping, including its tree node.
 const MAPPING_BYTES: u64 = 400;
 
 /// Mappings are counted in one of this many samples: every process has hundreds, and only attacks have many.
@@ -41,7 +42,7 @@ pub(crate) struct Watchdog {
     peak: Usage,
 }
 
-/// What the watchdog can see of a run in addition to its processes.
+/// Resources of a run that the watchdog sees in addition to its processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WatchScope {
     /// Whether it has the in-memory [`DIRECTORIES`].
@@ -96,7 +97,6 @@ pub(crate) struct Process {
     cpu_time: Duration,
 }
 
-/// A process and all its descendants.
 pub(crate) fn descendants(root: Pid) -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
@@ -179,7 +179,6 @@ fn mappings(processes: &[Process], maximum: u64) -> u64 {
     bytes
 }
 
-/// The content of in-memory directories.
 #[derive(Clone, Copy, Debug, Default)]
 struct Files {
     bytes: u64,
@@ -204,7 +203,7 @@ fn files(root: &Path) -> Files {
     files
 }
 
-/// What the sockets of a network may hold, from its directory in `/proc/PID`.
+/// Maximum content of the sockets of a network, from its directory in `/proc/PID`.
 fn sockets(net: &Path) -> u64 {
     let read = |name: &str| fs::read_to_string(net.join(name)).unwrap_or_default();
     let counts = [read("sockstat"), read("sockstat6")];

@@ -26,7 +26,6 @@ const LOCK: &str = "use.lock";
 pub(super) const SET_LOCK: &str = "lock";
 pub(super) const PARTIAL: &str = "partial";
 
-/// The description of a set.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Manifest {
     pub(super) requirements: Vec<String>,
@@ -71,7 +70,6 @@ pub(super) fn share(cache: &Path) -> Option<File> {
     Some(lock)
 }
 
-/// Records that a set was used.
 pub(super) fn note_use(directory: &Path) {
     if let Ok(manifest) = File::open(directory.join(MANIFEST)) {
         mark_used(&manifest);
@@ -83,9 +81,6 @@ pub struct CachedPackages;
 
 impl CachedPackages {
     /// Lists them in order of their paths, including incomplete sets. Anything else in the directory is ignored.
-    ///
-    /// # Errors
-    /// When the directory cannot be read.
     pub fn list(cache: &Path) -> io::Result<Vec<CacheEntry>> {
         let names = match fs::read_dir(cache) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -97,9 +92,6 @@ impl CachedPackages {
     }
 
     /// Removes sets, unless a process is using the cache; with `dry_run`, only returns which sets it would remove.
-    ///
-    /// # Errors
-    /// When the directory cannot be read, or its lock cannot be acquired.
     pub fn prune(cache: &Path, selection: Selection, dry_run: bool) -> io::Result<Vec<Pruned>> {
         let selected = |entry: &CacheEntry| selection.includes(entry.state, entry.used);
         let entries: Vec<CacheEntry> = Self::list(cache)?.into_iter().filter(selected).collect();

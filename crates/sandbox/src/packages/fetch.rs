@@ -129,7 +129,7 @@ impl Packages {
         if manager.name() == npm::Npm.name() { &self.settings.npm } else { &self.settings.pip }
     }
 
-    /// What the packages of a manager depend on here: the output of its probe.
+    /// Environment that the packages of a manager depend on here: the output of its probe.
     fn runtime(&self, manager: &dyn Manager) -> Result<String, Error> {
         let mut runtimes = self.runtimes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = runtimes.get(manager.name()) {

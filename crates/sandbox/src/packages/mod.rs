@@ -30,7 +30,7 @@ pub use fetch::Packages;
 /// Number of sets that are fetched or installed concurrently.
 pub const SETS_AT_ONCE: usize = 2;
 
-/// Which packages may be installed, from where, and within which limits.
+/// Packages that may be installed, their index, and limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// The cache directory. It belongs to this machine, and is not sent to others.
@@ -40,7 +40,6 @@ pub struct Settings {
     pub wall_time: Duration,
     /// Maximum total size of a set's fetched files, and of its installed files, in bytes.
     pub bytes: u64,
-    /// Rules for Python packages.
     pub pip: Rules,
     /// Rules for JavaScript and TypeScript packages.
     pub npm: Rules,
@@ -49,7 +48,7 @@ pub struct Settings {
 /// Rules for the packages of one package manager.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
-    /// Where packages come from; the package manager's default index if `None`.
+    /// Package index; the package manager's default if `None`.
     pub index: Option<Index>,
     /// All packages that may be installed, dependencies included; any if `None`.
     pub allow: Option<Vec<String>>,
@@ -57,7 +56,6 @@ pub struct Rules {
     pub deny: Vec<String>,
 }
 
-/// Where packages come from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Index {
     /// A URL that the package manager understands.
@@ -67,7 +65,6 @@ pub enum Index {
     Directory(PathBuf),
 }
 
-/// Why packages are unavailable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PackageError {
@@ -77,7 +74,6 @@ pub enum PackageError {
         /// An explanation for people and models.
         reason: String,
     },
-    /// They could not be fetched this time.
     #[error(
         "packages cannot be fetched now: {detail}; the index must be reachable, and the disk must have free space; \
          without a network, {WITHOUT}"
@@ -86,7 +82,6 @@ pub enum PackageError {
         /// The package manager's message.
         detail: String,
     },
-    /// The user stopped the run.
     #[error("stopped while packages were fetched")]
     Stopped,
     /// The sandbox for fetching does not work.
@@ -94,30 +89,23 @@ pub enum PackageError {
     Sandbox(#[from] Error),
 }
 
-/// How to do without packages.
+/// Advice to do without packages.
 const WITHOUT: &str = "set `install = false` in `[packages]` of the plan";
 
 /// Provides packages for programs.
 pub trait PackageSource: Send + Sync {
     /// Provides packages for programs of a language: `names` are requirements of its package manager, with or without
     /// versions.
-    ///
-    /// # Errors
-    /// When they are unavailable.
     fn provide(&self, language: &str, names: &[String]) -> Result<PackageSet, PackageError>;
 
     /// Checks that packages can be installed for a language, as far as possible without a network. Languages without
     /// a package manager always pass.
-    ///
-    /// # Errors
-    /// When the package manager is missing.
     fn check(&self, language: &str) -> Result<(), Error> {
         let _ = language;
         Ok(())
     }
 }
 
-/// A set of packages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PackageSet {
     /// The packages in it: name and version, separated by a space, in alphabetical order.
@@ -138,9 +126,7 @@ impl PackageSet {
 
 /// A package manager: how to run it, and how to interpret its output.
 trait Manager: Sync {
-    /// The name of its command.
     fn name(&self) -> &'static str;
-    /// How to install it.
     fn remedy(&self) -> String;
     /// Prints what installed packages depend on besides their names, such as versions of the runtime.
     fn probe(&self) -> Program;
@@ -149,9 +135,6 @@ trait Manager: Sync {
     /// Fetches packages into [`OUTPUT_DIRECTORY`](crate::OUTPUT_DIRECTORY), which also holds its temporary files.
     fn fetch(&self, requirements: &[String], index: Option<&Index>) -> Program;
     /// The packages among the fetched files: name and version. `runtime` is the output of [`Manager::probe`].
-    ///
-    /// # Errors
-    /// When a file is not a package, or does not come from the index.
     fn list(
         &self,
         fetched: &Path,
@@ -174,19 +157,17 @@ fn manager(language: &str) -> Option<&'static dyn Manager> {
     MANAGERS.iter().find(|(_, languages)| languages.contains(&language)).map(|(manager, _)| *manager)
 }
 
-/// Whether there is a package manager with this name.
 #[cfg(not(quarry_no_sandbox))]
 fn is_manager(name: &str) -> bool {
     MANAGERS.iter().any(|(known, _)| known.name() == name)
 }
 
-/// Whether there is a package manager for a language.
 pub fn is_supported(language: &str) -> bool {
     manager(language).is_some()
 }
 
-/// Whether `text` can be the name of a package of a package manager (`pip`, `npm`), without a version: other entries
-/// in a list would allow or deny nothing.
+/// Returns whether `text` can be the name of a package of a package manager (`pip`, `npm`), without a version: other
+/// entries in a list would allow or deny nothing.
 pub fn is_name(manager: &str, text: &str) -> bool {
     let names_one = |(known, _): &(&dyn Manager, _)| known.name() == manager && known.package(text).is_some();
     MANAGERS.iter().any(names_one) && !text.chars().skip(1).any(|c| "=<>~![@".contains(c))

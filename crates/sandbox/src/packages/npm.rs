@@ -37,7 +37,7 @@ struct Locked {
     in_bundle: bool,
 }
 
-/// What to do if a registry serves files from other hosts.
+/// Remedy if a registry serves files from other hosts.
 const OTHER_HOST_REMEDY: &str = "only what lies below the registry is installed; if the registry keeps its files elsewhere, \
                          set `index` in `[packages.npm]` to a mirror that serves them itself";
 
@@ -72,7 +72,6 @@ fn real_name(path: &str, locked: &Locked, usual: &str, registry: &str) -> Result
     Ok(name.to_owned())
 }
 
-/// The package and version of a requirement.
 fn parts(requirement: &str) -> (&str, &str) {
     match requirement.char_indices().skip(1).find(|(_, c)| *c == '@') {
         Some((at, _)) => (&requirement[..at], &requirement[at + 1..]),

@@ -224,7 +224,6 @@ fn root_of_a_namespace_without_others_is_bounded_or_refused() {
     ]);
 }
 
-/// The names of the containers that a process created.
 fn containers(process: u32) -> Vec<String> {
     let output = Command::new("podman").args(["ps", "--all", "--format", "{{.Names}}"]).output().unwrap();
     let names = String::from_utf8(output.stdout).unwrap();

@@ -46,7 +46,6 @@ impl Fixture {
         fixture
     }
 
-    /// Adds packages.
     pub(crate) fn add(&self, packages: &[Value]) {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/packages/make.py");
         let mut make = Command::new("/usr/bin/python3");
@@ -111,7 +110,6 @@ pub(crate) fn wheel(name: &str, version: &str, files: Value, needs: &[&str]) -> 
     json!({"kind": "wheel", "name": name, "version": version, "files": files, "needs": needs})
 }
 
-/// Runs a program with packages.
 pub(crate) fn run(language: &str, source: &str, provided: &PackageSet) -> Outcome {
     let mut program = Runner::named(language).unwrap().program(source);
     provided.add_to(&mut program);
@@ -119,7 +117,7 @@ pub(crate) fn run(language: &str, source: &str, provided: &PackageSet) -> Outcom
     Bubblewrap::open().unwrap().run(&program, &limits).unwrap()
 }
 
-/// Whether packages can be fetched here; prints a message if not.
+/// Returns whether packages can be fetched here; prints a message if not.
 pub(crate) fn can_fetch(language: &str) -> bool {
     let Err(error) = Bubblewrap::open().and_then(|_| Fixture::new(&[]).packages().check(language)) else {
         return true;

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use crate::harness::{Fixture, Server, can_fetch, run};
 
-/// A registry with the packages of a directory.
 fn registry(directory: PathBuf) -> Server {
     Server::new(move |path| {
         let path = &path.trim_start_matches('/').replace("%2f", "/");

@@ -1,4 +1,4 @@
-//! What is highlighted in the fixtures.
+//! Highlights in the fixtures.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What holds for any input in any language. The fuzz target checks the same.
+//! Invariants for any input in any language. The fuzz target checks the same.
 
 use quarry_source::{
     Extraction, Language, Limits, MAX_DEFINITION_LINES, MAX_NAME_BYTES, MAX_SIGNATURE_BYTES,

@@ -1,4 +1,4 @@
-//! What each language's fixture is split into.
+//! Units of each language's fixture.
 
 use std::fmt::Write;
 

@@ -1,7 +1,8 @@
-//! What the fixtures are split into, and what holds whatever the bytes.
+//! Units of the fixtures, and invariants for any bytes.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 mod data_flow;
+mod documentation;
 mod fixtures;
 mod highlights;
 mod invariants;

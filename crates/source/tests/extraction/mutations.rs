@@ -11,7 +11,7 @@ use quarry_source::{Language, languages};
 use crate::fixtures::{directory, fixtures};
 use crate::invariants::check_repeated;
 
-/// What means something to some language, and bytes that mean nothing to any.
+/// Pieces with a meaning in some language, and bytes without a meaning in any.
 const PIECES: &[&[u8]] = &[
     b"\n",
     b"\r\n",
@@ -126,7 +126,7 @@ fn change(source: &mut Vec<u8>, at: Index, length: usize, change: &Change) {
     }
 }
 
-/// What a change breaks is cut down and kept, as a file that is checked ever after.
+/// A failing change is reduced and kept, as a file that is checked ever after.
 #[test]
 fn changed_fixtures() {
     for language in languages() {

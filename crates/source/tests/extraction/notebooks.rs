@@ -63,7 +63,7 @@ fn what_is_not_a_notebook_is_an_error() {
     check(&"{\"a\":".repeat(1_000_000), "must be JSON");
 }
 
-/// What is wrong in one cell takes that cell, piece or character only, and the lines of the others stay.
+/// A mistake in one cell affects that cell, piece or character only, and the lines of the others stay.
 #[test]
 fn a_malformed_cell_is_left_out_alone() {
     for (cell, expected) in [

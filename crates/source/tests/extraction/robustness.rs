@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use quarry_source::{Extraction, Language, Limits, Unit, extract, extract_within, language_for, languages};
+use quarry_source::{
+    Extraction, Language, Limits, Unit, extract, extract_with_references, extract_within, language_for,
+    language_named, languages,
+};
 
 use crate::fixtures::{Fixture, fixtures};
 use crate::invariants::{self, check_repeated};
@@ -19,7 +22,7 @@ fn past_failures() {
     }
 }
 
-/// What does not depend on where a unit stands.
+/// Properties that do not depend on the position of a unit.
 fn gist(unit: &Unit) -> (String, String, String, u32, u32) {
     (unit.name.clone(), unit.signature.clone(), unit.doc.clone(), unit.start_line, unit.end_line)
 }
@@ -77,6 +80,19 @@ fn deep_nesting_neither_overflows_nor_hangs() {
             );
         }
     }
+}
+
+/// Grammars that look ahead to the end of the file at every byte, which took all of the time that parsing may take.
+#[test]
+fn looking_ahead_again_and_again_is_stopped_soon() {
+    let lua = language_for("x.lua".as_ref(), b"").unwrap();
+    let start = Instant::now();
+    let extraction = check(lua, "[=[".repeat(33_000).as_bytes());
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert_eq!(
+        extraction.diagnostics[0].message,
+        "parsing read the file more than 256 times; split into line windows"
+    );
 }
 
 #[test]
@@ -239,4 +255,30 @@ fn long_functions_are_cut_at_statements() {
         );
         assert!((100..=200).contains(&(unit.end_line - unit.start_line + 1)));
     }
+}
+
+#[test]
+fn kotlin_ends_within_a_line() {
+    let language = language_named("kotlin").unwrap();
+    for code in
+        ["class A\n@foo", "class A {\n  val a = 1\n  @get:Foo(", "var a = 1\n  set(", "fun f() {\n  @", "@"]
+    {
+        extract(language, code.as_bytes());
+    }
+}
+
+#[test]
+fn names_that_begin_like_words_of_kotlin_are_read() {
+    let code = "class Http2Stream {\n  fun receive() {\n    notifyAll()\n    open = isOpen\n    inline.close()\n  }\n\n  fun read() {\n    call1.cancel()\n    in1.close()\n    open(1)\n  }\n}\n";
+    let extraction = extract(language_named("kotlin").unwrap(), code.as_bytes());
+    assert_eq!(extraction.diagnostics.len(), 0, "{extraction:?}");
+    let names: Vec<&str> =
+        extraction.units.iter().map(|unit| unit.name.as_str()).filter(|name| !name.is_empty()).collect();
+    assert_eq!(names, ["Http2Stream", "Http2Stream.receive", "Http2Stream.read"]);
+    let (_, references) =
+        extract_with_references(language_named("kotlin").unwrap(), code.as_bytes(), &Limits::default());
+    let called: Vec<&str> = references.calls.iter().map(|call| call.callee.as_str()).collect();
+    assert_eq!(called, ["notifyAll", "close", "cancel", "close", "open"]);
+    let receivers: Vec<_> = references.calls.iter().filter_map(|call| call.receiver.as_deref()).collect();
+    assert_eq!(receivers, ["inline", "call1", "in1"]);
 }

@@ -15,3 +15,8 @@ defmodule Shop do
     GenServer.start_link(__MODULE__, items)
   end
 end
+
+defmodule Shop.Web do
+  import Shop.{Price, Views}
+  use Shop.Live, :view
+end

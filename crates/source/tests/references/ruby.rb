@@ -33,3 +33,8 @@ class Shop
   def item = add(__FILE__, first)
   alias old new
 end
+
+class Basket
+  include Comparable
+  extend Shop::Priced
+end

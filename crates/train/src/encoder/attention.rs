@@ -15,7 +15,7 @@ pub(super) struct Attention {
     pub n_heads: usize,
     /// The rows of each text, one text after the other.
     pub spans: Vec<Range<usize>>,
-    /// What scores are multiplied by.
+    /// Factor of the scores.
     pub scale: f32,
     /// Share of the weights of attention that are dropped, and what decides which.
     pub dropout: (f32, u64),
@@ -35,7 +35,7 @@ impl Attention {
         rows.contiguous()?.apply_op2(&biases.contiguous()?, self)
     }
 
-    /// What is dropped of the weights of a head in a text: that of each token to each other.
+    /// Dropout mask of the weights of a head in a text: from each token to each other.
     pub(super) fn dropout_mask(&self, text: usize, head: usize) -> Option<DropoutMask> {
         let (rate, seed) = self.dropout;
         let number = (text * self.n_heads + head) as u64;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor};
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3;
 
 use super::optimizer::Moments;
 use super::{Curve, Evaluation, Mean, Settings};
@@ -28,7 +29,6 @@ pub(super) struct State {
     pub curve: Curve,
     /// The best epoch so far and its values.
     pub best: Option<(Evaluation, Vec<Vec<f32>>)>,
-    /// All evaluations.
     pub evaluations: Vec<Evaluation>,
 }
 
@@ -48,9 +48,11 @@ struct Head {
     curve: Curve,
     best: Option<Evaluation>,
     evaluations: Vec<Evaluation>,
+    /// XXH3 of the values of all tensors, in their order.
+    hash: u64,
 }
 
-/// Where a run keeps its state, and what run it is.
+/// Directory of a run's state, and the identity of the run.
 #[derive(Debug)]
 pub(super) struct Checkpoint {
     path: PathBuf,
@@ -64,17 +66,16 @@ const HEAD: &str = "head";
 /// Name of the file that is locked while a run is at work.
 const LOCK_FILE: &str = "checkpoint.lock";
 
-/// What a run may leave in its directory before its first checkpoint.
+/// Files that a run may leave in its directory before its first checkpoint.
 const RUN_FILES: [&str; 3] = [LOCK_FILE, "checkpoint.new", "report.html"];
 
-/// What names of files begin with that are written under another name first: those of safetensors, and the page.
+/// Prefixes of files that are written under another name first: those of safetensors, and the page.
 const PARTIAL: [&str; 2] = [".tmp", ".partial-"];
 
 /// Name of the file with the state of a run.
 const CHECKPOINT_FILE: &str = "checkpoint.safetensors";
 
 impl Checkpoint {
-    /// In a directory.
     pub(super) fn new(directory: &Path, settings: &Settings, identity: u64) -> Checkpoint {
         Checkpoint { path: directory.join(CHECKPOINT_FILE), settings: settings.clone(), identity }
     }
@@ -99,8 +100,9 @@ impl Checkpoint {
         if head.settings != self.settings || head.identity != self.identity {
             return Err(bad("belongs to a run with another model or teacher, other settings or other pairs"));
         }
+        let mut hash = Xxh3::new();
         let mut group = |name: &str| {
-            lengths
+            let group = lengths
                 .iter()
                 .enumerate()
                 .map(|(at, length)| {
@@ -111,7 +113,9 @@ impl Checkpoint {
                     values.filter(|values| values.len() == *length)
                 })
                 .collect::<Option<Vec<Vec<f32>>>>()
-                .ok_or_else(|| bad("lacks tensors of the model"))
+                .ok_or_else(|| bad("lacks tensors of the model"))?;
+            group.iter().for_each(|values| hash.update(bytemuck::cast_slice(values)));
+            Ok::<_, TrainError>(group)
         };
         let values = group("values")?;
         let (first, second) = (group("first")?, group("second")?);
@@ -120,6 +124,9 @@ impl Checkpoint {
             Some(evaluation) => Some((evaluation, group("best")?)),
             None => None,
         };
+        if hash.digest() != head.hash {
+            return Err(bad("is damaged"));
+        }
         let moments =
             first.into_iter().zip(second).map(|(first, second)| Moments { first, second }).collect();
         Ok(Some(State {
@@ -136,7 +143,15 @@ impl Checkpoint {
 
     /// Replaces the kept state.
     pub(super) fn write(&self, state: &State) -> Result<(), TrainError> {
+        // In the order in which they are read.
+        let hashed = state.values.iter().chain(state.moments.iter().map(|moments| &moments.first));
+        let hashed = hashed.chain(state.moments.iter().map(|moments| &moments.second));
+        let hashed = hashed.chain(state.average.iter().flatten());
+        let hashed = hashed.chain(state.best.iter().flat_map(|(_, best)| best));
+        let mut hash = Xxh3::new();
+        hashed.for_each(|values| hash.update(bytemuck::cast_slice(values)));
         let head = Head {
+            hash: hash.digest(),
             settings: self.settings.clone(),
             identity: self.identity,
             step: state.step,

@@ -43,7 +43,7 @@ fn keep(values: &Tensor, mask: DropoutMask, kept: Vec<u8>) -> Result<Tensor> {
     values * (kept * f64::from(mask.scale()))?
 }
 
-/// What is added to the scores of attention so that no token attends to padding: texts × 1 × 1 × tokens.
+/// Mask that keeps attention from padding, added to its scores: texts × 1 × 1 × tokens.
 pub(super) fn padding(rows: &Rows, n: usize, device: &Device) -> Result<Tensor> {
     let of_text = |text: usize| (0..n).map(move |at| if at < rows.spans[text].len() { 0.0 } else { PADDING });
     let values: Vec<f32> = (0..rows.spans.len()).flat_map(of_text).collect();

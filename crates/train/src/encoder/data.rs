@@ -1,5 +1,6 @@
 //! From rows to the examples of a batch.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use quarry_transformer::trainable::{TextTokenizer, Trainable};
@@ -16,7 +17,6 @@ use crate::rows::{key, label};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Row {
-    /// What is asked.
     pub query: String,
     /// A function or snippet.
     pub code: String,
@@ -27,14 +27,14 @@ pub struct Row {
     pub negatives: Vec<String>,
     /// A summary of the code, for `tri-loss`.
     pub summary: String,
-    /// Where the code comes from, as `owner/name`.
+    /// Origin of the code, as `owner/name`.
     pub repository: String,
     /// License of the code.
     pub license: String,
 }
 
 impl Row {
-    /// Whether the code answers the query.
+    /// Returns whether the code answers the query.
     #[must_use]
     pub fn answers(&self) -> bool {
         self.label != Some(0)
@@ -121,6 +121,8 @@ pub(super) struct Examples {
     pub code_texts: Vec<String>,
     /// Text of each example's query.
     pub query_texts: Vec<String>,
+    /// Number of rows left out because they contain special tokens of the tokenizer.
+    pub n_special: usize,
     /// Codes that answer a query.
     positives: HashSet<(u64, u32)>,
     /// Codes labeled 0 for a query.
@@ -133,8 +135,11 @@ pub(super) struct Reader {
     code: TextTokenizer,
     query_prompt: String,
     document_prompt: String,
+    collapses: bool,
     max_first: usize,
     kind: Kind,
+    /// Texts that a classifier would read as ends of texts.
+    ends: Vec<String>,
 }
 
 impl Reader {
@@ -143,27 +148,42 @@ impl Reader {
         let kind = settings.objective.kind();
         let max_query =
             if kind == Kind::Classifier { settings.max_code_tokens } else { settings.max_query_tokens };
+        let code = model.text_tokenizer(settings.max_code_tokens).map_err(TrainError::Model)?;
         Ok(Reader {
-            query: model.text_tokenizer(max_query).map_err(TrainError::Model)?,
-            code: model.text_tokenizer(settings.max_code_tokens).map_err(TrainError::Model)?,
+            query: model.query_tokenizer(max_query).map_err(TrainError::Model)?,
+            ends: if kind == Kind::Classifier { code.sequence_tokens() } else { Vec::new() },
+            code,
             query_prompt: model.query_prompt.clone(),
             document_prompt: model.document_prompt.clone(),
+            collapses: settings.collapse,
             max_first: settings.max_query_tokens,
             kind,
         })
     }
 
+    fn has_end(&self, text: &str) -> bool {
+        self.ends.iter().any(|end| text.contains(end))
+    }
+
     fn code(&self, text: &str) -> Result<Vec<u32>, TrainError> {
-        self.code.ids(&format!("{}{text}", self.document_prompt)).map_err(TrainError::Model)
+        self.code.ids(&format!("{}{}", self.document_prompt, self.read(text))).map_err(TrainError::Model)
     }
 
     fn query(&self, text: &str) -> Result<Vec<u32>, TrainError> {
-        self.query.ids(&format!("{}{text}", self.query_prompt)).map_err(TrainError::Model)
+        self.query.ids(&format!("{}{}", self.query_prompt, self.read(text))).map_err(TrainError::Model)
+    }
+
+    fn read<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        match self.collapses {
+            true => Cow::Owned(text.split_whitespace().collect::<Vec<_>>().join(" ")),
+            false => Cow::Borrowed(text),
+        }
     }
 }
 
 impl Examples {
-    /// Reads rows; those without a query or a code are left out, and those without a summary for `tri-loss`.
+    /// Reads rows; those without a query or a code are left out, those without a summary for `tri-loss`, and, as in
+    /// GenCodeSearchNet, those with special tokens for a classifier.
     pub(super) fn new(rows: &[Row], reader: &Reader, settings: &Settings) -> Result<Examples, TrainError> {
         let mut numbers: HashMap<&str, u32> = HashMap::new();
         let mut code_texts: Vec<&str> = Vec::new();
@@ -173,7 +193,13 @@ impl Examples {
                 && !row.code.trim().is_empty()
                 && (settings.objective != Objective::TriLoss || !row.summary.trim().is_empty())
         };
+        let mut n_special = 0;
         for row in rows.iter().filter(usable) {
+            let mut texts = [&row.query, &row.code].into_iter().chain(&row.negatives);
+            if texts.any(|text| reader.has_end(text)) {
+                n_special += 1;
+                continue;
+            }
             let codes = std::iter::once((&row.code, row.answers()));
             for (code, answers) in codes.chain(row.negatives.iter().map(|code| (code, false))) {
                 let number = *numbers.entry(code).or_insert_with(|| {
@@ -248,6 +274,7 @@ impl Examples {
         let mut examples = Examples {
             codes,
             code_texts: code_texts.into_iter().map(str::to_owned).collect(),
+            n_special,
             ..Examples::default()
         };
         for (example, (query, ..)) in all.into_iter().zip(numbered) {
@@ -321,7 +348,7 @@ impl Examples {
         columns
     }
 
-    /// Which cells of the batch's scores are not negatives: those of another column that answers the query too, unless
+    /// Cells of the batch's scores that are not negatives: those of another column that answers the query too, unless
     /// the recipe counts them.
     pub(super) fn ignored(&self, batch: &[u32], columns: &[u32], settings: &Settings) -> Vec<bool> {
         let cell = |row: usize, column: usize| {
@@ -344,7 +371,7 @@ impl Examples {
         pairs.filter(|(at, code)| seen.insert((self.list[*at].query_key, *code))).collect()
     }
 
-    /// Whether a code is known to answer the query of an example.
+    /// Returns whether a code is known to answer the query of an example.
     pub(super) fn answers(&self, example: &Example, code: u32) -> bool {
         self.positives.contains(&(example.query_key, code))
     }

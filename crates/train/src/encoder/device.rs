@@ -1,4 +1,4 @@
-//! Where a network is trained.
+//! Devices for training.
 
 use candle_core::Device as Inner;
 

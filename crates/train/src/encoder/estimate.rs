@@ -1,6 +1,8 @@
-//! How long a run takes, from one step of it.
+//! Duration of a run, estimated from one step of it.
 
 use std::time::Instant;
+
+use quarry_embed::Side;
 
 use super::data::Examples;
 use super::learner::Learner;
@@ -15,14 +17,13 @@ use crate::encoder::Row;
 /// Held-out texts that are embedded to measure how long it takes.
 const SAMPLE: usize = 32;
 
-/// How long a run takes on this machine.
+/// Estimated duration of a run on this machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// Examples to learn from.
     pub n_examples: usize,
     /// Steps of the optimizer.
     pub n_steps: u64,
-    /// Seconds of a step.
     pub step_seconds: f64,
     /// Seconds of measuring the held-out pairs, after all epochs together.
     pub measure_seconds: f64,
@@ -91,10 +92,10 @@ fn measure_seconds(learner: &Learner<'_>, measured: &Examples) -> Result<f64, Tr
     let codes: Vec<&[u32]> = spread(measured.codes.len()).map(|at| measured.codes[at].as_slice()).collect();
     let queries: Vec<&[u32]> =
         spread(measured.list.len()).map(|at| measured.list[at].query.as_slice()).collect();
-    let of_codes = learner.embed_all(&codes)?;
+    let of_codes = learner.embed_all(&codes, Side::Document)?;
     let code_seconds = start.elapsed().as_secs_f64() / codes.len() as f64;
     let start = Instant::now();
-    let of_queries = learner.embed_all(&queries)?;
+    let of_queries = learner.embed_all(&queries, Side::Query)?;
     let query_seconds = start.elapsed().as_secs_f64() / queries.len() as f64;
     let (n_queries, n_codes) = (measured.list.len() as f64, measured.codes.len() as f64);
     let embedding = n_queries * query_seconds + n_codes * code_seconds;

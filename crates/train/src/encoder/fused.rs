@@ -18,7 +18,7 @@ pub(super) fn slice<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a 
     Ok(&storage.as_slice::<f32>()?[start..end])
 }
 
-/// What `read` makes of the values of a tensor, which are copied from other devices.
+/// Applies `read` to the values of a tensor, which are copied from other devices.
 pub(super) fn with_values<T>(tensor: &Tensor, read: impl FnOnce(&[f32]) -> T) -> Result<T> {
     let tensor = tensor.to_device(&Device::Cpu)?.contiguous()?;
     let (storage, layout) = tensor.storage_and_layout();
@@ -222,7 +222,7 @@ pub(super) fn dropout(values: &Tensor, mask: DropoutMask) -> Result<Tensor> {
     values.contiguous()?.apply_op1(mask)
 }
 
-/// Which values are dropped.
+/// Mask of dropped values.
 #[derive(Clone, Copy)]
 pub(super) struct DropoutMask {
     pub(super) rate: f32,
@@ -230,7 +230,7 @@ pub(super) struct DropoutMask {
 }
 
 impl DropoutMask {
-    /// Whether the value of a number is kept.
+    /// Returns whether the value of a number is kept.
     pub(super) fn keeps(self, number: usize) -> bool {
         // SplitMix64.
         let mut x = self.seed.wrapping_add((number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -240,12 +240,12 @@ impl DropoutMask {
         share >= self.rate
     }
 
-    /// What values that are kept are multiplied by.
+    /// Factor of the values that are kept.
     pub(super) fn scale(self) -> f32 {
         1.0 / (1.0 - self.rate)
     }
 
-    /// What the value of a number is multiplied by.
+    /// Factor of the value at an index.
     pub(super) fn factor(self, number: usize) -> f32 {
         if self.keeps(number) { self.scale() } else { 0.0 }
     }

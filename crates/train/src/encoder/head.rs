@@ -41,12 +41,12 @@ pub(super) fn match_all(parameters: &Parameters, queries: &Tensor, documents: &T
     parameters.linear("matcher.out_proj", &inner.reshape((n * m, d))?)?.reshape((n, m))
 }
 
-/// Whether a model's classifier reads its projection, of length 1, as GenCodeSearchNet's CodeT5+ does.
+/// Returns whether a model's classifier reads its projection, of length 1, as GenCodeSearchNet's CodeT5+ does.
 fn has_projection(model_type: &str) -> bool {
     model_type == "codet5p_embedding"
 }
 
-/// Whether a model's classifier is BERT's: its pooler and one layer. RoBERTa has two layers of its own.
+/// Returns whether a model's classifier is BERT's: its pooler and one layer. RoBERTa has two layers of its own.
 fn has_pooler(model_type: &str) -> bool {
     model_type == "bert"
 }

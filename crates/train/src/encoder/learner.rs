@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use candle_core::backprop::GradStore;
 use candle_core::{Result, Tensor, Var};
+use quarry_embed::Side;
 use rayon::prelude::*;
 
 use super::data::{Example, Examples, mix};
@@ -31,12 +32,7 @@ const EVALUATION_CHUNK: usize = 32;
 #[derive(Debug)]
 pub(super) enum TeacherTargets {
     /// Its vectors: one row for each example's query, and one for each code.
-    Vectors {
-        /// Of queries.
-        queries: Tensor,
-        /// Of codes.
-        codes: Tensor,
-    },
+    Vectors { queries: Tensor, codes: Tensor },
     /// Scores of the codes that are labeled for a query, by the hash of the query and the number of the code.
     Scores(HashMap<(u64, u32), f32>),
 }
@@ -57,11 +53,10 @@ pub(super) struct Learner<'a> {
     pub parameters: &'a Parameters,
     /// The recipe.
     pub settings: &'a Settings,
-    /// `model_type` of the model.
     pub model_type: &'a str,
 }
 
-/// Whether a score is counted above a pair's own: unless it is below it, so that NaN is never first.
+/// Returns whether a score is counted above a pair's own: unless it is below it, so that NaN is never first.
 fn is_above(score: f32, own: f32) -> bool {
     score.partial_cmp(&own) != Some(Ordering::Less)
 }
@@ -75,7 +70,7 @@ pub(super) struct Outcome {
     pub gradients: Vec<Vec<f32>>,
 }
 
-/// What a loss of vectors needs to know of a batch beside them.
+/// Description of a batch, beside its vectors, that a loss of vectors needs.
 struct Batch {
     labels: Vec<bool>,
     ignored: Vec<bool>,
@@ -156,7 +151,10 @@ impl Learner<'_> {
             let mut dropout = Dropout::new(self.settings.dropout, seed);
             let vectors = sides
                 .iter()
-                .map(|side| self.network.embed(self.parameters, side, &mut dropout))
+                .enumerate()
+                .map(|(number, side)| {
+                    self.network.embed(self.parameters, side, side_of(number), &mut dropout)
+                })
                 .collect::<Result<Vec<_>>>()?;
             let loss = self.loss(&vectors, &batch)?;
             let mut gradients = self.zeros();
@@ -171,7 +169,8 @@ impl Learner<'_> {
     fn learn_by_chunks(&self, sides: &[Vec<&[u32]>], batch: &Batch, seed: u64) -> Result<Outcome> {
         let embed = |side: usize, chunk: usize, texts: &[&[u32]]| {
             let seed = mix(mix(seed, side as u64), chunk as u64);
-            self.network.embed(self.parameters, texts, &mut Dropout::new(self.settings.dropout, seed))
+            let mut dropout = Dropout::new(self.settings.dropout, seed);
+            self.network.embed(self.parameters, texts, side_of(side), &mut dropout)
         };
         let size = self.settings.chunk;
         let mut vectors = Vec::new();
@@ -226,7 +225,7 @@ impl Learner<'_> {
     fn loss(&self, vectors: &[Tensor], batch: &Batch) -> Result<Tensor> {
         let Settings { objective, scale, matryoshka: dimensions, .. } = self.settings;
         let cosine = self.network.cosine;
-        let scores = |queries: &Tensor, codes: &Tensor| queries.matmul(&codes.t()?)? * *scale;
+        let scores = |queries: &Tensor, codes: &Tensor| self.network.scores(queries, codes)? * *scale;
         let contrastive = |v: &[Tensor]| {
             let scores = scores(&v[0], &v[1])?;
             if self.settings.other_positives == OtherPositives::Positive {
@@ -293,7 +292,7 @@ impl Learner<'_> {
             Objective::Coclr | Objective::CoclrOnline => {
                 let logits = match_all(self.parameters, &vectors[0], &vectors[1])?;
                 let form = if *objective == Objective::Coclr { Coclr::Released } else { Coclr::Online };
-                coclr(&logits, &batch.labels, form)
+                coclr(&logits, &batch.labels, self.settings.batch_negatives, form)
             }
             Objective::CoclrPaper => {
                 let logits = match_all(self.parameters, &vectors[0], &vectors[1])?;
@@ -302,7 +301,7 @@ impl Learner<'_> {
                     None => None,
                 };
                 let rewritten = rewritten.as_ref().map(|logits| Rewritten { logits, own: &batch.rewritten });
-                coclr_paper(&logits, &batch.labels, rewritten)
+                coclr_paper(&logits, &batch.labels, self.settings.batch_negatives, rewritten)
             }
             Objective::CrossEntropy => Err(candle_core::Error::Msg("classes have no vectors".into())),
         }
@@ -336,14 +335,15 @@ impl Learner<'_> {
     }
 
     /// The vectors of texts, in order, without anything dropped.
-    pub(super) fn embed_all(&self, texts: &[&[u32]]) -> Result<Tensor> {
+    pub(super) fn embed_all(&self, texts: &[&[u32]], side: Side) -> Result<Tensor> {
         // Texts of a chunk have about one length, so that few are padded.
         let mut order: Vec<u32> = (0..texts.len() as u32).collect();
         order.sort_by_key(|at| texts[*at as usize].len());
         let mut parts = Vec::new();
         for chunk in order.chunks(EVALUATION_CHUNK) {
             let texts: Vec<&[u32]> = chunk.iter().map(|at| texts[*at as usize]).collect();
-            parts.push(self.network.embed(self.parameters, &texts, &mut Dropout::new(0.0, 0))?.detach());
+            let mut dropout = Dropout::new(0.0, 0);
+            parts.push(self.network.embed(self.parameters, &texts, side, &mut dropout)?.detach());
         }
         let mut places = vec![0u32; texts.len()];
         for (place, at) in order.iter().enumerate() {
@@ -353,8 +353,8 @@ impl Learner<'_> {
             .index_select(&Tensor::from_vec(places, texts.len(), self.parameters.device())?, 0)
     }
 
-    /// Where each positive pair's code is ranked among all codes. Ties count against the model, other codes that answer
-    /// the query do not.
+    /// Rank of each positive pair's code among all codes. Ties count against the model, other codes that answer the
+    /// query do not.
     pub(super) fn ranks(&self, data: &Examples, targets: Option<&TeacherTargets>) -> Result<Vec<Ranked>> {
         if self.settings.objective.kind() == Kind::Classifier {
             return self.ranks_by_class(data);
@@ -364,7 +364,7 @@ impl Learner<'_> {
             return Ok(Vec::new());
         }
         let queries: Vec<&[u32]> = asked.iter().map(|example| example.query.as_slice()).collect();
-        let mut queries = self.embed_all(&queries)?;
+        let mut queries = self.embed_all(&queries, Side::Query)?;
         let codes = match targets {
             Some(TeacherTargets::Vectors { codes, .. })
                 if self.settings.code_vectors == CodeVectors::Teacher =>
@@ -372,13 +372,19 @@ impl Learner<'_> {
                 queries = self.truncated_queries(codes, &queries)?;
                 codes.to_device(self.parameters.device())?
             }
-            _ => self.embed_all(&data.codes.iter().map(Vec::as_slice).collect::<Vec<_>>())?,
+            _ => {
+                let codes: Vec<&[u32]> = data.codes.iter().map(Vec::as_slice).collect();
+                self.embed_all(&codes, Side::Document)?
+            }
         };
         let mut ranks = Vec::new();
         for (chunk, examples) in asked.chunks(EVALUATION_CHUNK).enumerate() {
             let queries = queries.narrow(0, chunk * EVALUATION_CHUNK, examples.len())?;
             let scores = match self.settings.objective.kind() {
                 Kind::Matcher => self.match_by_parts(&queries, &codes)?,
+                _ if self.network.is_late() => {
+                    by_parts(&queries, &codes, |queries, codes| self.network.scores(queries, codes))?
+                }
                 _ => queries.matmul(&codes.t()?)?.to_vec2::<f32>()?,
             };
             for (scores, example) in scores.iter().zip(examples) {
@@ -415,17 +421,10 @@ impl Learner<'_> {
 
     /// The matcher's logits, by parts of the codes that fit in memory.
     pub(super) fn match_by_parts(&self, queries: &Tensor, codes: &Tensor) -> Result<Vec<Vec<f32>>> {
-        const PART: usize = 256;
-        let mut rows: Vec<Vec<f32>> = vec![Vec::new(); queries.dim(0)?];
-        for start in (0..codes.dim(0)?).step_by(PART) {
-            let part = codes.narrow(0, start, PART.min(codes.dim(0)? - start))?;
-            let logits = match_all(self.parameters, queries, &part)?.detach().to_vec2::<f32>()?;
-            rows.iter_mut().zip(logits).for_each(|(row, part)| row.extend(part));
-        }
-        Ok(rows)
+        by_parts(queries, codes, |queries, codes| match_all(self.parameters, queries, codes))
     }
 
-    /// Whether the label of each pair is predicted.
+    /// Returns whether the label of each pair is predicted.
     pub(super) fn hits(&self, data: &Examples) -> Result<Vec<f64>> {
         let mut hits = Vec::new();
         for examples in data.list.chunks(EVALUATION_CHUNK) {
@@ -440,7 +439,8 @@ impl Learner<'_> {
                         examples.iter().map(|example| example.query.as_slice()).collect();
                     let codes: Vec<&[u32]> =
                         examples.iter().map(|example| data.codes[example.code as usize].as_slice()).collect();
-                    let (queries, codes) = (self.embed_all(&queries)?, self.embed_all(&codes)?);
+                    let queries = self.embed_all(&queries, Side::Query)?;
+                    let codes = self.embed_all(&codes, Side::Document)?;
                     let logits = match_all(self.parameters, &queries, &codes)?.detach().to_vec2::<f32>()?;
                     logits.iter().enumerate().map(|(at, row)| row[at] > 0.0).collect()
                 }
@@ -451,6 +451,27 @@ impl Learner<'_> {
         }
         Ok(hits)
     }
+}
+
+/// The side of the texts with this number among those of a batch: codes come second.
+fn side_of(number: usize) -> Side {
+    if number == 1 { Side::Document } else { Side::Query }
+}
+
+/// The scores of queries against codes, by parts of the codes that fit in memory.
+fn by_parts(
+    queries: &Tensor,
+    codes: &Tensor,
+    score: impl Fn(&Tensor, &Tensor) -> Result<Tensor>,
+) -> Result<Vec<Vec<f32>>> {
+    const PART: usize = 256;
+    let mut rows: Vec<Vec<f32>> = vec![Vec::new(); queries.dim(0)?];
+    for start in (0..codes.dim(0)?).step_by(PART) {
+        let part = codes.narrow(0, start, PART.min(codes.dim(0)? - start))?;
+        let scores = score(queries, &part)?.detach().to_vec2::<f32>()?;
+        rows.iter_mut().zip(scores).for_each(|(row, part)| row.extend(part));
+    }
+    Ok(rows)
 }
 
 #[cfg(test)]

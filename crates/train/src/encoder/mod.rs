@@ -52,7 +52,7 @@ pub const VERSION: u32 = 1;
 /// Points of the curve of a run's loss.
 pub const LOSS_POINTS: u64 = 200;
 
-/// What was measured after an epoch.
+/// Measurements after an epoch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
     /// Epochs done.
@@ -65,7 +65,7 @@ pub struct Evaluation {
     pub value: Option<f64>,
 }
 
-/// What a run reports as it goes.
+/// Progress of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
     /// Data are ready.
@@ -76,10 +76,11 @@ pub enum Progress {
         n_held_out: usize,
         /// Codes that are ranked to measure them.
         n_codes: usize,
-        /// Steps in all.
         n_steps: u64,
         /// Steps that were done before.
         n_done: u64,
+        /// Rows left out because they contain special tokens of the tokenizer, as GenCodeSearchNet leaves them out.
+        n_special: usize,
     },
     /// A teacher has read so many of all texts, or pairs of texts.
     Teacher {
@@ -108,18 +109,17 @@ pub struct LossPoint {
     pub loss: f32,
 }
 
-/// What a run has come to.
+/// Outcome of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// The loss over the whole run, in about [`LOSS_POINTS`] points.
     pub losses: Vec<LossPoint>,
-    /// All evaluations.
     pub evaluations: Vec<Evaluation>,
-    /// That of the weights that were kept.
+    /// Evaluation of the weights that were kept.
     pub kept: Option<Evaluation>,
 }
 
-/// What a run needs.
+/// Inputs of a run.
 pub struct Run<'a> {
     /// The model that it begins with.
     pub model: &'a Trainable,
@@ -133,11 +133,11 @@ pub struct Run<'a> {
     pub settings: &'a Settings,
     /// A model to learn from, for the objectives that need one.
     pub teacher: Option<Teacher<'a>>,
-    /// Where the network runs. Another one gives the same weights within rounding, and may resume the run.
+    /// Device that runs the network. Another one gives the same weights within rounding, and may resume the run.
     pub device: &'a Device,
     /// The text of the card.
     pub provenance: &'a Provenance,
-    /// Where the result goes, and the state of the run.
+    /// Directory of the result, and of the state of the run.
     pub directory: &'a Path,
 }
 
@@ -190,6 +190,7 @@ pub fn train(run: &Run<'_>, mut report: impl FnMut(Progress)) -> Result<Outcome,
         n_codes: measured.codes.len(),
         n_steps,
         n_done: state.step,
+        n_special: examples.n_special + measured.n_special,
     });
 
     let learner =
@@ -322,7 +323,19 @@ impl Prepared {
                 settings.layers, model.shape.n_layers
             )));
         }
-        let network = Network::new(model, model.cosine);
+        if model.late.is_some()
+            && (settings.objective != Objective::InfoNce
+                || settings.code_vectors != CodeVectors::Own
+                || !settings.matryoshka.is_empty())
+        {
+            return Err(TrainError::Settings(
+                "a model with a vector for each token is trained with objective = \"info-nce\", code_vectors = \"own\" and no \
+                 matryoshka alone"
+                    .into(),
+            ));
+        }
+        let network =
+            Network::new(model, model.cosine).limited(settings.max_query_tokens, settings.max_code_tokens);
         let parameters = Parameters::new(&start(model, settings)?, device.inner())?;
         let reader = Reader::new(model, settings)?;
         let examples = Examples::new(rows, &reader, settings)?;
@@ -448,7 +461,7 @@ fn accumulate(
     Ok((sum.loss / n, sum.gradients))
 }
 
-/// Whether training ends: so many epochs are not better than the best before them.
+/// Returns whether training ends: so many epochs are not better than the best before them.
 fn stops(evaluations: &[Evaluation], best: Option<&Evaluation>, patience: usize) -> bool {
     let (Some(last), Some(best)) = (evaluations.last(), best) else { return false };
     patience > 0 && last.epoch - best.epoch >= patience
@@ -510,7 +523,7 @@ impl Mean {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 struct Curve {
     points: Vec<LossPoint>,
-    /// Of the steps since the last point.
+    /// Losses of the steps since the last point.
     since: Mean,
 }
 

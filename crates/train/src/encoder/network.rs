@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use candle_core::{DType, Device, Error, Result, Tensor, Var};
+use quarry_embed::Side;
 use quarry_transformer::trainable::{
-    Activation, NamedTensor, Relative, Shape, Trainable, TrainablePooling, Wiring,
+    Activation, NamedTensor, Relative, Shape, TokenSettings, Trainable, TrainablePooling, Wiring,
 };
 
 use super::attention::Attention;
@@ -24,7 +25,6 @@ pub(super) struct Parameters {
 }
 
 impl Parameters {
-    /// The tensors on a device.
     pub(super) fn new(tensors: &[NamedTensor], device: &Device) -> Result<Parameters> {
         let names: Vec<String> = tensors.iter().map(|tensor| tensor.name.clone()).collect();
         let variables = tensors
@@ -35,7 +35,6 @@ impl Parameters {
         Ok(Parameters { names, variables, by_name, device: device.clone(), composed: !device.is_cpu() })
     }
 
-    /// Where they are.
     pub(super) fn device(&self) -> &Device {
         &self.device
     }
@@ -45,7 +44,6 @@ impl Parameters {
         &self.variables
     }
 
-    /// Their names and values.
     pub(super) fn tensors(&self) -> Result<Vec<NamedTensor>> {
         self.names
             .iter()
@@ -68,7 +66,7 @@ impl Parameters {
         Ok(())
     }
 
-    /// Whether the decay of weights applies to each: not to biases and normalizations, as is usual.
+    /// Returns whether the decay of weights applies to each: not to biases and normalizations, as is usual.
     pub(super) fn decays(&self) -> Vec<bool> {
         let decays = |name: &String| {
             !name.ends_with(".bias") && !name.contains("LayerNorm") && !name.contains("layer_norm")
@@ -76,7 +74,6 @@ impl Parameters {
         self.names.iter().map(decays).collect()
     }
 
-    /// The tensor of this name.
     pub(super) fn get(&self, name: &str) -> Result<&Tensor> {
         match self.by_name.get(name) {
             Some(at) => Ok(self.variables[*at].as_tensor()),
@@ -164,16 +161,17 @@ pub(super) struct Network {
     pub shape: Shape,
     padding: Option<usize>,
     wiring: Wiring,
-    /// What makes one vector of the tokens'.
+    /// Pooling of the tokens' vectors.
     pub pooling: TrainablePooling,
     /// Columns of that vector.
     pub dimension: usize,
     /// Whether it has length 1.
     pub cosine: bool,
+    /// Settings of late interaction, with the lengths of the recipe.
+    late: Option<TokenSettings>,
 }
 
 impl Network {
-    /// The network of a model.
     pub(super) fn new(model: &Trainable, cosine: bool) -> Network {
         Network {
             shape: model.shape.clone(),
@@ -182,18 +180,69 @@ impl Network {
             pooling: model.pooling,
             dimension: model.dimension,
             cosine,
+            late: model.late.clone(),
         }
     }
 
-    /// One row for each text, a list of token ids.
+    /// The same for texts of at most so many tokens.
+    pub(super) fn limited(mut self, max_query: usize, max_code: usize) -> Network {
+        if let Some(TokenSettings { lengths: [query, code], .. }) = &mut self.late {
+            (*query, *code) = ((*query).min(max_query), (*code).min(max_code));
+        }
+        self
+    }
+
+    /// Returns whether texts have a vector for each token.
+    pub(super) fn is_late(&self) -> bool {
+        self.late.is_some()
+    }
+
+    /// The scores of queries against codes, whose rows are those of [`Network::embed`]: n × m. Of late interaction, for each
+    /// token of a query the maximum over those of a code, summed.
+    pub(super) fn scores(&self, queries: &Tensor, codes: &Tensor) -> Result<Tensor> {
+        if !self.is_late() {
+            return queries.matmul(&codes.t()?);
+        }
+        let d = self.dimension;
+        let ((n, a), (m, b)) = (queries.dims2()?, codes.dims2()?);
+        let (a, b) = (a / d, b / d);
+        let products = queries.reshape((n * a, d))?.matmul(&codes.reshape((m * b, d))?.t()?)?;
+        let products = products.reshape((n, a, m, b))?;
+        // Of equal ones, one has the gradient.
+        let best = products.detach().argmax_keepdim(3)?;
+        products.gather(&best, 3)?.squeeze(3)?.sum(1)
+    }
+
+    /// One row for each text, a list of token ids. Of late interaction, the row has the vectors of all tokens one after the
+    /// other, and is filled up: for a query by zeros, which change no sum, for a document by the vector of its first token,
+    /// which changes no maximum.
     pub(super) fn embed(
         &self,
         parameters: &Parameters,
         texts: &[&[u32]],
+        side: Side,
         dropout: &mut Dropout,
     ) -> Result<Tensor> {
         let (states, rows) = self.states(parameters, texts, dropout)?;
+        if let Some(late) = &self.late {
+            let vectors = normalize(&parameters.linear_without_bias("linear", &states)?)?;
+            let zero = Tensor::zeros((1, self.dimension), vectors.dtype(), vectors.device())?;
+            let n_states = vectors.dim(0)? as u32;
+            let n_vectors = late.lengths[if side == Side::Query { 0 } else { 1 }];
+            let mut index = Vec::with_capacity(texts.len() * n_vectors);
+            for (text, span) in texts.iter().zip(&rows.spans) {
+                let counts = |id: &u32| side == Side::Query || late.skipped.binary_search(id).is_err();
+                let kept =
+                    text.iter().zip(span.clone()).filter(|(id, _)| counts(id)).map(|(_, row)| row as u32);
+                let filler = if side == Side::Query { n_states } else { span.start as u32 };
+                index.extend(kept.chain(std::iter::repeat(filler)).take(n_vectors));
+            }
+            let index = Tensor::from_vec(index, texts.len() * n_vectors, vectors.device())?;
+            let rows = Tensor::cat(&[vectors, zero], 0)?.index_select(&index, 0)?;
+            return rows.reshape((texts.len(), n_vectors * self.dimension));
+        }
         let pooled = match self.pooling {
+            TrainablePooling::Tokens => return Err(Error::Msg("tokens have no pooling".into())),
             TrainablePooling::Cls => first(&states, &rows)?,
             TrainablePooling::Pooler => parameters.linear("pooler.dense", &first(&states, &rows)?)?.tanh()?,
             TrainablePooling::Projection => parameters.linear("proj", &first(&states, &rows)?)?,
@@ -313,7 +362,7 @@ impl Network {
     }
 }
 
-/// What is added to the scores of attention by the distance of two tokens: one row for each head.
+/// Bias that is added to the scores of attention by the distance of two tokens: one row for each head.
 fn by_distance(
     parameters: &Parameters,
     relative: &Relative,
@@ -324,7 +373,7 @@ fn by_distance(
     parameters.get(relative.name)?.index_select(&buckets, 0)?.t()?.contiguous()
 }
 
-/// What is added to the scores of attention for each distance from 1 - n to n - 1.
+/// Bias that is added to the scores of attention for each distance from 1 - n to n - 1.
 fn biases(parameters: &Parameters, relative: Option<&Relative>, n_heads: usize, n: usize) -> Result<Tensor> {
     match relative {
         Some(relative) => by_distance(parameters, relative, 1 - n as isize..n as isize),
@@ -332,7 +381,7 @@ fn biases(parameters: &Parameters, relative: Option<&Relative>, n_heads: usize, 
     }
 }
 
-/// What is added to the scores of attention in texts padded to `n` tokens.
+/// Bias that is added to the scores of attention in texts padded to `n` tokens.
 fn padded_biases(
     parameters: &Parameters,
     relative: Option<&Relative>,
@@ -397,7 +446,7 @@ mod tests {
 
     fn embed(network: &Network, parameters: &Parameters, ids: &[Vec<u32>]) -> Tensor {
         let ids: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
-        network.embed(parameters, &ids, &mut Dropout::new(0.0, 0)).unwrap()
+        network.embed(parameters, &ids, Side::Document, &mut Dropout::new(0.0, 0)).unwrap()
     }
 
     #[test]
@@ -428,17 +477,23 @@ mod tests {
         }
     }
 
-    /// What runs on other devices is tested on the CPU: it drops the same values, and its padding changes nothing.
+    /// The operations of other devices, tested on the CPU: they drop the same values, and padding changes nothing.
     #[test]
     fn candle_operations_give_the_vectors_and_gradients_of_the_fused_steps() {
-        for name in
-            ["tiny-bert:pooler:dot", "tiny-roberta", "tiny-mpnet:mean", "tiny-t5:mean", "tiny-codet5p"]
-        {
+        for name in [
+            "tiny-bert:pooler:dot",
+            "tiny-roberta",
+            "tiny-mpnet:mean",
+            "tiny-t5:mean",
+            "tiny-codet5p",
+            "tiny-late-bert",
+        ] {
             let (network, mut parameters, ids) = read(name);
             let texts: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
             let mut of = |composed| {
                 parameters.composed = composed;
-                let vectors = network.embed(&parameters, &texts, &mut Dropout::new(0.2, 7)).unwrap();
+                let vectors =
+                    network.embed(&parameters, &texts, Side::Document, &mut Dropout::new(0.2, 7)).unwrap();
                 let weights: Vec<f32> =
                     (0..vectors.elem_count()).map(|at| (at * 7 % 11) as f32 - 5.0).collect();
                 let weights = Tensor::from_vec(weights, vectors.shape(), &Device::Cpu).unwrap();

@@ -8,14 +8,14 @@ use candle_core::{DType, Device, Result, Tensor};
 /// The score of a pair that does not count: its exponential is 0 beside any other.
 const IGNORED: f32 = -1e30;
 
-/// In which directions a contrastive loss asks.
+/// Directions of a contrastive loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Directions {
-    /// Which document belongs to this query?
+    /// From each query to its document: softmax over the documents of the batch.
     #[default]
     One,
-    /// And which query belongs to this document?
+    /// Also from each document to its query.
     Two,
 }
 
@@ -36,7 +36,6 @@ fn log_softmax(x: &Tensor) -> Result<Tensor> {
     x.broadcast_sub(&log_sum_exp(x, 1)?.unsqueeze(1)?)
 }
 
-/// The scores on the diagonal.
 fn diagonal(scores: &Tensor) -> Result<Tensor> {
     let n = scores.dim(0)?;
     let index = Tensor::arange(0u32, n as u32, scores.device())?.unsqueeze(1)?;
@@ -112,23 +111,25 @@ pub fn binary_cross_entropy(logits: &Tensor, labels: &[f32]) -> Result<Tensor> {
     (softplus(logits)? - (logits * labels)?)?.mean_all()
 }
 
-/// Which form of CoCLR's loss.
+/// Variant of CoCLR's loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coclr {
-    /// That of the released code for search: all positives together weigh as much as all negatives.
+    /// The released code's loss for search: all positives together weigh as much as all negatives.
     Released,
-    /// That of the released code for questions and answers: before that, drops negatives that score at least as high
+    /// The released code's loss for questions and answers: before that, drops negatives that score at least as high
     /// as every positive, and positives that score at most as high as every negative.
     Online,
 }
 
 /// CoCLR's loss over the logits of n queries and n codes, as its code has it. Cells on the diagonal with label 1 are
 /// positive, all others negative: L = −mean ln s over positives − mean ln(1 − s) over negatives. A side without cells
-/// adds nothing, where the released code gives NaN.
-pub fn coclr(logits: &Tensor, labels: &[bool], form: Coclr) -> Result<Tensor> {
+/// adds nothing, where the released code gives NaN. Of the other codes of the batch, only the next `others` after a query's
+/// own count, in a circle; all if it is 0.
+pub fn coclr(logits: &Tensor, labels: &[bool], others: usize, form: Coclr) -> Result<Tensor> {
     let n = labels.len();
     let mut positives: Vec<bool> = (0..n * n).map(|at| at / n == at % n && labels[at / n]).collect();
-    let mut negatives: Vec<bool> = positives.iter().map(|positive| !positive).collect();
+    let mut negatives: Vec<bool> =
+        (0..n * n).map(|at| !positives[at] && counts(at / n, at % n, n, others)).collect();
     if form == Coclr::Online {
         let values: Vec<f32> = logits.flatten_all()?.to_dtype(DType::F32)?.to_vec1()?;
         (positives, negatives) = online_cells(&values, &positives, &negatives);
@@ -136,6 +137,11 @@ pub fn coclr(logits: &Tensor, labels: &[bool], form: Coclr) -> Result<Tensor> {
     let positive = mean_where(&softplus(&logits.neg()?)?, &positives)?;
     let negative = mean_where(&softplus(logits)?, &negatives)?;
     sum_of([positive, negative], logits.device())
+}
+
+/// Whether the code in a column counts for a query with its code in the column `own`, among n: its own, and the next `others`.
+fn counts(own: usize, column: usize, n: usize, others: usize) -> bool {
+    others == 0 || (column + n - own) % n <= others
 }
 
 /// The cells that the online form keeps; with one cell on a side, the mean of the other's bounds it.
@@ -164,13 +170,21 @@ pub struct Rewritten<'a> {
 }
 
 /// CoCLR's loss as its paper has it: for each example its binary cross-entropy, the mean of −ln(1 − s) over the
-/// other codes of the batch, and for positives both again with the rewritten query; the mean over the examples.
-pub fn coclr_paper(logits: &Tensor, labels: &[bool], rewritten: Option<Rewritten<'_>>) -> Result<Tensor> {
+/// other codes of the batch (the next `others` as in [`coclr`]), and for positives both again with the rewritten query; the
+/// mean over the examples.
+pub fn coclr_paper(
+    logits: &Tensor,
+    labels: &[bool],
+    others: usize,
+    rewritten: Option<Rewritten<'_>>,
+) -> Result<Tensor> {
     let n = labels.len();
     let signs: Vec<f32> = labels.iter().map(|label| if *label { 1.0 } else { 0.0 }).collect();
     let in_batch = |logits: &Tensor, own: &[usize]| -> Result<Option<Tensor>> {
-        let others: Vec<bool> = own.iter().flat_map(|own| (0..n).map(move |column| column != *own)).collect();
-        mean_where(&softplus(logits)?, &others)
+        let is_other = |own: usize, column: usize| column != own && counts(own, column, n, others);
+        let cells: Vec<bool> =
+            own.iter().flat_map(|own| (0..n).map(move |column| is_other(*own, column))).collect();
+        mean_where(&softplus(logits)?, &cells)
     };
     let own: Vec<usize> = (0..n).collect();
     let base = binary_cross_entropy(&diagonal(logits)?, &signs)?;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Values that a thread takes at a time.
 const PART: usize = 1 << 16;
 
-/// How the step size falls after warm-up.
+/// Schedule of the step size after warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decay {
@@ -40,9 +40,9 @@ pub(super) fn schedule(decay: Decay, step: u64, warm_up: u64, n_steps: u64) -> f
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdamW {
-    /// Decay of the mean of gradients.
+    /// Running mean of gradients.
     pub beta1: f64,
-    /// Decay of the mean of squared gradients.
+    /// Running mean of squared gradients.
     pub beta2: f64,
     /// Added to the root of the latter.
     pub epsilon: f64,
@@ -59,9 +59,9 @@ impl Default for AdamW {
 /// The running means of one tensor.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Moments {
-    /// Of gradients.
+    /// Running mean of gradients.
     pub first: Vec<f32>,
-    /// Of squared gradients.
+    /// Running mean of squared gradients.
     pub second: Vec<f32>,
 }
 

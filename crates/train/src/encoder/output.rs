@@ -7,7 +7,7 @@ use std::path::Path;
 
 use candle_core::{Device, Tensor};
 use quarry_transformer::trainable::{
-    MATCHER_FILE, MAX_QUERY_TOKENS, NamedTensor, Trainable, TrainablePooling,
+    MATCHER_FILE, MAX_QUERY_TOKENS, NamedTensor, TOKEN_MAP, Trainable, TrainablePooling,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -33,7 +33,7 @@ const TAKEN_OVER: [&str; 9] = [
 /// Name of the file with the [`Report`] of a run, in its directory.
 const REPORT_FILE: &str = "training.json";
 
-/// What a finished run came to, as a file of its directory.
+/// Result of a finished run, as a file of its directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The recipe.
@@ -47,9 +47,8 @@ pub struct Report {
     pub n_held_out: usize,
     /// Codes that were ranked to measure them.
     pub n_codes: usize,
-    /// All evaluations.
     pub evaluations: Vec<Evaluation>,
-    /// That of the weights that were kept.
+    /// Evaluation of the weights that were kept.
     pub kept: Option<Evaluation>,
 }
 
@@ -133,9 +132,39 @@ pub(super) fn write_model(
     write("README.md", card)?;
     let report = serde_json::to_value(report).map_err(|error| TrainError::file(directory, error))?;
     write(REPORT_FILE, &pretty(&report))?;
+    let (of_tokens, tensors): (Vec<&NamedTensor>, Vec<&NamedTensor>) =
+        tensors.iter().partition(|tensor| tensor.name == TOKEN_MAP);
     let (head, encoder): (Vec<&NamedTensor>, Vec<&NamedTensor>) =
-        tensors.iter().partition(|tensor| tensor.name.starts_with("matcher."));
-    if kind != Kind::Classifier {
+        tensors.into_iter().partition(|tensor| tensor.name.starts_with("matcher."));
+    if let Some(late) = &model.late {
+        let modules =
+            [("", "sentence_transformers.models.Transformer"), ("1_Dense", "pylate.models.Dense.Dense")];
+        let module = |(at, (path, kind)): (usize, &(&str, &str))| json!({ "idx": at, "name": at.to_string(), "path": path, "type": kind });
+        write("modules.json", &pretty(&json!(modules.iter().enumerate().map(module).collect::<Vec<_>>())))?;
+        let dense = json!({
+            "in_features": model.shape.hidden,
+            "out_features": model.dimension,
+            "bias": false,
+            "activation_function": "torch.nn.modules.linear.Identity",
+            "use_residual": false,
+        });
+        write("1_Dense/config.json", &pretty(&dense))?;
+        let name = "config_sentence_transformers.json";
+        let source = model.directory.join(name);
+        let text = fs::read_to_string(&source).map_err(|error| TrainError::file(&source, error))?;
+        let mut config: serde_json::Value =
+            serde_json::from_str(&text).map_err(|error| TrainError::file(&source, error))?;
+        // Texts are read as they were in training.
+        config["query_length"] = late.lengths[0].min(settings.max_query_tokens).into();
+        config["document_length"] = late.lengths[1].min(settings.max_code_tokens).into();
+        write(name, &pretty(&config))?;
+        let limit = late.lengths[1].min(settings.max_code_tokens);
+        write(
+            "sentence_bert_config.json",
+            &pretty(&json!({ "max_seq_length": limit, "do_lower_case": false })),
+        )?;
+        save(&directory.join("1_Dense/model.safetensors"), of_tokens.into_iter())?;
+    } else if kind != Kind::Classifier {
         let limit = settings.max_query_tokens.max(settings.max_code_tokens);
         let limit = model.shape.max_tokens.map_or(limit, |most| limit.min(most));
         // The configuration of a model with a projection says that it has one; no module of other programs is it.
@@ -237,7 +266,7 @@ fn pretty(value: &serde_json::Value) -> String {
     format!("{value:#}\n")
 }
 
-/// What the card of a model lists besides its settings and results.
+/// Content of a model's card besides its settings and results.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Provenance {
     /// The command that trained it.
@@ -248,8 +277,10 @@ pub struct Provenance {
     pub data: Vec<(String, String)>,
     /// Licenses of the pairs, with their numbers.
     pub licenses: Vec<(String, usize)>,
-    /// What the check for evaluation data did.
+    /// Result of the check for evaluation data.
     pub leakage: String,
+    /// Differences between the recipe and its paper, a sentence each.
+    pub departures: Vec<String>,
     /// Version of the program.
     pub version: String,
 }
@@ -278,6 +309,13 @@ pub(super) fn card(provenance: &Provenance, report: &Report) -> String {
         let _ = writeln!(text, "- {license}: {n}");
     }
     let _ = writeln!(text, "\nEvaluation data: {}.\n", provenance.leakage);
+    if !provenance.departures.is_empty() {
+        text.push_str("## Differences from the paper\n\n");
+        for departure in &provenance.departures {
+            let _ = writeln!(text, "- {departure}");
+        }
+        text.push('\n');
+    }
     let measure = settings.select.measure();
     let _ = writeln!(
         text,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How a query is changed. Words are what stands between spaces.
+/// Rewriting of a query. Words are separated by spaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rewrite {

@@ -1,4 +1,4 @@
-//! Where the tokens of texts are among the rows of a matrix.
+//! Positions of the tokens of texts among the rows of a matrix.
 
 use std::ops::Range;
 
@@ -11,12 +11,12 @@ pub(super) struct Rows {
     pub n: usize,
     /// Tokens that each text is padded to; none if texts follow each other without padding.
     pub padded_to: Option<usize>,
-    /// Where each text would begin without padding.
+    /// Start of each text without padding.
     starts: Vec<usize>,
 }
 
 impl Rows {
-    /// Those of texts without padding, or padded to the longest.
+    /// Rows of texts without padding, or padded to the longest.
     pub(super) fn new(texts: &[&[u32]], padded: bool) -> Rows {
         let lengths = || texts.iter().map(|text| text.len().max(1));
         let padded_to = padded.then(|| lengths().max().unwrap_or(1));

@@ -7,7 +7,7 @@ use super::optimizer::{AdamW, Decay};
 use super::rewrite::Rewrite;
 use crate::TrainError;
 
-/// What is minimized.
+/// Training objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Objective {
@@ -34,7 +34,7 @@ pub enum Objective {
     CrossEntropy,
 }
 
-/// What of the model learns.
+/// Part of the model that an objective trains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// One vector for each text.
@@ -46,7 +46,6 @@ pub enum Kind {
 }
 
 impl Objective {
-    /// What it trains.
     #[must_use]
     pub fn kind(self) -> Kind {
         match self {
@@ -58,20 +57,20 @@ impl Objective {
         }
     }
 
-    /// Whether it learns another model's vectors or scores.
+    /// Returns whether it learns another model's vectors or scores.
     #[must_use]
     pub(crate) fn distills(self) -> bool {
         matches!(self, Objective::DistillScores | Objective::DistillVectors)
     }
 
-    /// Whether labels of 0 are examples of their own.
+    /// Returns whether labels of 0 are examples of their own.
     #[must_use]
     pub fn uses_labels(self) -> bool {
         self.kind() != Kind::Encoder
     }
 }
 
-/// What a code of the batch is that answers a query beside the query's own code.
+/// Treatment of a code of the batch that answers a query beside the query's own code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OtherPositives {
@@ -84,26 +83,26 @@ pub enum OtherPositives {
     Positive,
 }
 
-/// Whose vectors codes have.
+/// Source of the vectors of codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CodeVectors {
-    /// Those of the encoder that is trained.
+    /// The encoder that is trained.
     #[default]
     Own,
-    /// Those of the teacher, which stay unchanged: the encoder learns to read queries into its space, and is compared by its
+    /// The teacher, whose vectors stay unchanged: the encoder learns to read queries into its space, and is compared by its
     /// first columns if it has more.
     Teacher,
 }
 
-/// Which pairs make a batch.
+/// Composition of batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Batches {
     /// Any.
     #[default]
     Random,
-    /// Pairs of one repository, as far as it has enough for whole batches: its codes are harder to tell apart.
+    /// Pairs of one repository, as far as it has enough for whole batches: its codes are harder to distinguish.
     Repository,
 }
 
@@ -125,7 +124,7 @@ pub enum Select {
 }
 
 impl Select {
-    /// Whether codes are ranked.
+    /// Returns whether codes are ranked.
     #[must_use]
     pub fn ranks(self) -> bool {
         matches!(self, Select::Mrr | Select::Ndcg)
@@ -143,7 +142,7 @@ impl Select {
     }
 }
 
-/// Which form of the texts is read, where a data set has two.
+/// Form of the texts to read, where a data set has two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
@@ -158,26 +157,28 @@ pub enum Form {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// What is minimized.
     pub objective: Objective,
-    /// What follows the encoder, as after the path of a model: `pooler:dot`, `mean:cosine`, `unixcoder`; empty for
-    /// the default of the model's directory.
+    /// Options of the encoder, as after the path of a model: `pooler:dot`, `mean:cosine`, `unixcoder`; empty for the
+    /// default of the model's directory.
     pub options: String,
     /// Number of first layers that are kept of the model; 0 for all.
     pub layers: usize,
-    /// Whose vectors codes have, with `info-nce`.
+    /// Source of the vectors of codes, with `info-nce`.
     pub code_vectors: CodeVectors,
     /// Factor of similarities, 1 / temperature.
     pub scale: f64,
     /// Whether codes look for their queries, too.
     pub directions: Directions,
-    /// What other codes of the batch are that answer a query too, by having the same query or the same text.
+    /// Treatment of other codes of the batch that answer a query too, by having the same query or the same text.
     pub other_positives: OtherPositives,
     /// Codes judged not to answer the query that are added to the batch, for each query.
     pub hard_negatives: usize,
+    /// Other codes of the batch that are negatives of each query, with `coclr` and its variants; 0 for all. Batches are
+    /// shuffled, so that these are drawn at random.
+    pub batch_negatives: usize,
     /// Codes of other queries that are drawn once for each positive pair and labeled 0; for objectives with labels.
     pub random_negatives: usize,
-    /// What the objective `margin` asks for.
+    /// Margin of the objective `margin`.
     pub margin: f64,
     /// Numbers of first columns that are trained to be vectors of their own; none for all columns alone.
     pub matryoshka: Vec<usize>,
@@ -186,20 +187,18 @@ pub struct Settings {
     /// Temperature of the teacher's distribution, and of the student's in this comparison. The log-odds of a cross-encoder
     /// are divided by `scale` first, so that they compare with cosines.
     pub teacher_temperature: f64,
-    /// How queries are rewritten: a copy of each positive pair is added, or takes part in the loss for
-    /// `coclr-paper`.
+    /// Rewriting of queries: a copy of each positive pair is added, or takes part in the loss for `coclr-paper`.
     pub rewrite: Rewrite,
-    /// Form of the query.
     pub query_form: Form,
-    /// Form of the code.
     pub code_form: Form,
+    /// Whether a run of white space is read as one space.
+    pub collapse: bool,
     /// Maximum number of tokens of a query, special ones included; of the first text for `cross-entropy`, without.
     pub max_query_tokens: usize,
     /// Maximum number of tokens of a code, special ones included; of both texts for `cross-entropy`.
     pub max_code_tokens: usize,
     /// Pairs whose codes are each other's negatives.
     pub batch: usize,
-    /// Which pairs make a batch.
     pub batches: Batches,
     /// Texts that go through the encoder at once, 0 for all of the batch. Less needs less memory and more time; the
     /// loss is the same, but for dropout (Gao et al., 2021).
@@ -212,7 +211,7 @@ pub struct Settings {
     pub rate: f64,
     /// Steps over which it rises from 0; a share of all steps if it is less than 1.
     pub warm_up: f64,
-    /// How it falls.
+    /// Decay of the rate.
     pub decay: Decay,
     /// The optimizer's other settings.
     pub optimizer: AdamW,
@@ -228,7 +227,7 @@ pub struct Settings {
     /// Maximum number of pairs that are held out of those given to learn from; held-out pairs that are given are all
     /// measured.
     pub max_held_out: usize,
-    /// How the best epoch is chosen.
+    /// Choice of the best epoch.
     pub select: Select,
     /// Epochs without a better one after which training ends; 0 for never.
     pub patience: usize,
@@ -249,6 +248,7 @@ impl Default for Settings {
             directions: Directions::One,
             other_positives: OtherPositives::Ignored,
             hard_negatives: 0,
+            batch_negatives: 0,
             random_negatives: 0,
             margin: 0.2,
             matryoshka: Vec::new(),
@@ -257,6 +257,7 @@ impl Default for Settings {
             rewrite: Rewrite::None,
             query_form: Form::Text,
             code_form: Form::Text,
+            collapse: false,
             max_query_tokens: 64,
             max_code_tokens: 256,
             batch: 32,
@@ -282,7 +283,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether training needs another model's vectors.
+    /// Returns whether training needs another model's vectors.
     #[must_use]
     pub fn needs_teacher(&self) -> bool {
         self.objective.distills() || self.code_vectors == CodeVectors::Teacher
@@ -329,12 +330,21 @@ impl Settings {
         if !(0.0..=1.0).contains(&self.teacher_share) {
             return bad(format!("teacher_share: expected a share in 0..=1, found {}", self.teacher_share));
         }
-        if self.epochs == 0 || self.accumulate == 0 {
-            return bad("epochs and accumulate must be at least 1".to_owned());
-        }
         let least = if self.objective.kind() == Kind::Classifier { 1 } else { 2 };
-        if self.batch < least {
-            return bad(format!("batch: expected at least {least}, found {}", self.batch));
+        for (name, value, range) in [
+            ("layers", self.layers, 0..=1_000),
+            ("hard_negatives", self.hard_negatives, 0..=10_000),
+            ("batch_negatives", self.batch_negatives, 0..=1_000_000),
+            ("random_negatives", self.random_negatives, 0..=10_000),
+            ("max_query_tokens", self.max_query_tokens, 1..=1_000_000),
+            ("max_code_tokens", self.max_code_tokens, 1..=1_000_000),
+            ("batch", self.batch, least..=1_000_000),
+            ("accumulate", self.accumulate, 1..=1_000_000),
+            ("epochs", self.epochs, 1..=1_000_000),
+        ] {
+            if !range.contains(&value) {
+                return bad(format!("{name}: expected {} to {}, found {value}", range.start(), range.end()));
+            }
         }
         if self.select == Select::Accuracy && self.objective.kind() == Kind::Encoder {
             return bad("select: accuracy needs an objective with labels; expected mrr or last".to_owned());
@@ -344,6 +354,11 @@ impl Settings {
         }
         if self.rewrite != Rewrite::None && self.objective.kind() != Kind::Matcher {
             return bad("rewrite: only siamese, coclr, coclr-online and coclr-paper support it".to_owned());
+        }
+        let is_coclr =
+            matches!(self.objective, Objective::Coclr | Objective::CoclrOnline | Objective::CoclrPaper);
+        if self.batch_negatives > 0 && !is_coclr {
+            return bad("batch_negatives: only coclr, coclr-online and coclr-paper support it".to_owned());
         }
         if self.code_vectors == CodeVectors::Teacher && self.objective != Objective::InfoNce {
             return bad("code_vectors: only info-nce can keep a teacher's vectors for codes".to_owned());

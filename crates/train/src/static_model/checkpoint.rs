@@ -5,12 +5,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::{Settings, State, Table};
 use crate::TrainError;
 
 /// First line of a checkpoint: what it belongs to and how long its parts are. The tables follow in the order
-/// documents, positions of documents, queries, as 32-bit floats in little-endian.
+/// documents, positions of documents, queries, as 32-bit floats in little-endian, and the XXH3 of all before.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Head {
     settings: Settings,
@@ -20,7 +21,7 @@ struct Head {
     n_queries: usize,
 }
 
-/// Where a run keeps its state, and what run it is.
+/// Directory of a run's state, and the identity of the run.
 #[derive(Debug)]
 pub(super) struct Checkpoint {
     path: PathBuf,
@@ -43,10 +44,14 @@ impl Checkpoint {
             let advice = "move the directory away to start again, or give the settings and pairs of that run";
             TrainError::file(&self.path, format!("{problem}; {advice}"))
         };
+        let (file, hash) = file.split_last_chunk().ok_or_else(|| bad("is not a checkpoint"))?;
         let line = file.iter().position(|&byte| byte == b'\n').ok_or_else(|| bad("is not a checkpoint"))?;
         let head: Head = serde_json::from_slice(&file[..line]).map_err(|_| bad("is not a checkpoint"))?;
         if head.settings != self.settings || head.pairs != self.pairs {
             return Err(bad("belongs to a run with other settings or pairs"));
+        }
+        if xxh3_64(file) != u64::from_le_bytes(*hash) {
+            return Err(bad("is damaged or incomplete"));
         }
         let (dimension, n_positions) = (head.settings.dimension, head.settings.positions);
         let lengths = [head.n_documents * dimension * 3, n_positions * 3, head.n_queries * dimension * 3]
@@ -84,11 +89,18 @@ impl Checkpoint {
                 fs::create_dir_all(directory)?;
             }
             let mut file = std::io::BufWriter::new(fs::File::create(&aside)?);
-            serde_json::to_writer(&mut file, &head)?;
-            file.write_all(b"\n")?;
-            file.write_all(bytemuck::cast_slice(&state.documents.values))?;
-            file.write_all(bytemuck::cast_slice(&state.documents.positions))?;
-            file.write_all(bytemuck::cast_slice(&state.queries.values))?;
+            let mut hash = Xxh3::new();
+            let head = serde_json::to_string(&head)? + "\n";
+            for part in [
+                head.as_bytes(),
+                bytemuck::cast_slice(&state.documents.values),
+                bytemuck::cast_slice(&state.documents.positions),
+                bytemuck::cast_slice(&state.queries.values),
+            ] {
+                hash.update(part);
+                file.write_all(part)?;
+            }
+            file.write_all(&hash.digest().to_le_bytes())?;
             file.into_inner().map_err(|error| error.into_error())?.sync_all()?;
             fs::rename(&aside, &self.path)
         };

@@ -103,7 +103,8 @@ pub(super) fn info_nce(
     Ok(Outcome { loss, queries: query_gradient, documents: document_gradient })
 }
 
-/// Whether document `j` is the answer of row `i`, or that of a row that asks the same, without being that of row `i`.
+/// Returns whether document `j` is the answer of row `i`, or that of a row that asks the same, without being that of
+/// row `i`.
 fn is_same(batch: &Batch, i: usize, j: usize) -> bool {
     let asks_the_same = batch.query_hash.get(j) == Some(&batch.query_hash[i]);
     i != j && (asks_the_same || batch.code_hash[i] == batch.code_hash[j])

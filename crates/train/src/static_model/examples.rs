@@ -39,7 +39,7 @@ pub(super) struct Examples {
     code: Lists,
     /// Codes that do not answer, those of one example after those of the one before.
     negative: Lists,
-    /// Where those of each example end in the list.
+    /// End of each example's negatives in the list.
     negative_ends: Vec<usize>,
     /// Equal for examples that ask the same question.
     query_hash: Vec<u64>,

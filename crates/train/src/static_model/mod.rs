@@ -25,7 +25,7 @@ use table::Table;
 use validation::Validation;
 pub use vocabulary::{Vocabulary, VocabularySize, choose};
 
-/// What may share a batch.
+/// Grouping of examples into batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BatchesOf {
@@ -65,7 +65,7 @@ pub struct Settings {
     pub max_query_words: usize,
     /// Pairs a step.
     pub batch: usize,
-    /// What may share a batch.
+    /// Grouping of examples into batches.
     pub batches_of: BatchesOf,
     /// Times that each pair is seen.
     pub epochs: usize,
@@ -163,24 +163,47 @@ impl Settings {
         if let Some((name, value)) = shares.into_iter().find(|(_, value)| !(0.0..=1.0).contains(value)) {
             return bad(format!("{name}: expected a share in 0..=1, found {value}"));
         }
-        if self.dimension == 0 || !self.dimension.is_multiple_of(4) {
+        let VocabularySize { words, bigrams, query } = self.vocabulary;
+        for (name, value, range) in [
+            ("dimension", self.dimension, 4..=4096),
+            ("vocabulary.words", words, 0..=10_000_000),
+            ("vocabulary.bigrams", bigrams, 0..=10_000_000),
+            ("vocabulary.query", query, 0..=10_000_000),
+            ("positions", self.positions, 1..=64),
+            ("max_words", self.max_words, 1..=1_000_000),
+            ("max_doc_words", self.max_doc_words, 0..=1_000_000),
+            ("max_query_words", self.max_query_words, 1..=1_000_000),
+            ("batch", self.batch, 2..=1_000_000),
+            ("epochs", self.epochs, 0..=1_000_000),
+            ("hard_negatives", self.hard_negatives, 0..=10_000),
+        ] {
+            if !range.contains(&value) {
+                return bad(format!("{name}: expected {} to {}, found {value}", range.start(), range.end()));
+            }
+        }
+        if !self.dimension.is_multiple_of(4) {
             return bad(format!("dimension: expected a multiple of 4, found {}", self.dimension));
         }
-        if self.batch < 2 || self.positions == 0 || self.positions > 64 {
-            return bad("batch must be at least 2, positions 1 to 64".to_owned());
+        if !(self.undocumented >= 0.0 && self.undocumented.is_finite()) {
+            return bad(format!("undocumented: expected 0 or more, found {}", self.undocumented));
         }
         if !(self.sif >= 0.0 && self.sif.is_finite()) {
             return bad(format!("sif: expected 0 or more, found {}", self.sif));
         }
-        let positive = [self.temperature, self.teacher_temperature, self.rate];
-        if !positive.into_iter().all(|value| value > 0.0 && value.is_finite()) {
-            return bad("temperatures and rate must be greater than 0, and finite".to_owned());
+        for (name, value) in [
+            ("temperature", self.temperature),
+            ("teacher_temperature", self.teacher_temperature),
+            ("rate", self.rate),
+        ] {
+            if !(value > 0.0 && value.is_finite()) {
+                return bad(format!("{name}: expected more than 0, found {value}"));
+            }
         }
         Ok(())
     }
 }
 
-/// What a run reports as it goes.
+/// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Progress {
     /// Data are ready: numbers of training and validation pairs, of tokens, and of steps to do.
@@ -191,7 +214,6 @@ pub enum Progress {
         n_validation: usize,
         /// Tokens of the model.
         n_tokens: usize,
-        /// Steps in all.
         n_steps: u64,
     },
     /// A step is done.
@@ -205,7 +227,7 @@ pub enum Progress {
     Validated {
         /// Steps done.
         step: u64,
-        /// What was measured; `None` where nothing is held out.
+        /// Held-out MRR; `None` where nothing is held out.
         mrr: Option<HeldOutMrr>,
     },
 }
@@ -213,9 +235,9 @@ pub enum Progress {
 /// Mean reciprocal ranks on the held-out repositories.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HeldOutMrr {
-    /// Of functions asked for by the first sentence of their documentation, among code without documentation.
+    /// MRR of queries from the first sentence of documentation, among code without documentation.
     pub summary: f64,
-    /// Of functions asked for by name, among documented code without their names.
+    /// MRR of queries by name, among documented code without names.
     pub name: f64,
 }
 
@@ -369,7 +391,6 @@ impl<'a> TeacherVectors<'a> {
 }
 
 impl State {
-    /// That of a model that is trained further.
     fn of(model: &StaticWeights) -> Self {
         let table = |rows, positions: &[f32]| Table::of(rows, model.dimension, positions);
         Self {

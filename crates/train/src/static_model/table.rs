@@ -59,7 +59,7 @@ impl Table {
         self.values.chunks_exact(self.dimension * 3).flat_map(|row| &row[..self.dimension]).copied().collect()
     }
 
-    /// Whether all its weights are numbers.
+    /// Returns whether all its weights are numbers.
     pub(super) fn is_finite(&self) -> bool {
         let numbers = self.values.par_iter().chain(self.positions.as_flattened());
         numbers.all(|value| value.is_finite())

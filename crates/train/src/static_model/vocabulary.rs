@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use quarry_source::FunctionPair;
 
-/// How many tokens to choose.
+/// Number of tokens to choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct VocabularySize {
     /// Single words.

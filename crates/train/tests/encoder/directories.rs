@@ -1,4 +1,4 @@
-//! What a run leaves in its directory, goes on from, and does not touch.
+//! Files of a run's directory: written, resumed from, and left alone.
 
 use super::*;
 
@@ -152,6 +152,12 @@ fn a_checkpoint_that_cannot_be_written_or_used_is_an_error_that_says_so() {
         &["belongs to a run with another model or teacher, other settings"],
     );
     let bytes = fs::read(&path).unwrap();
+    let mut damaged = bytes.clone();
+    // The first value after the header of safetensors.
+    let header = u64::from_le_bytes(*bytes.first_chunk().unwrap()) as usize;
+    damaged[8 + header] ^= 1;
+    fs::write(&path, damaged).unwrap();
+    check_error(&settings(), &out, &["checkpoint.safetensors: ", "is damaged"]);
     fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
     check_error(
         &settings(),

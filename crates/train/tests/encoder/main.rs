@@ -8,14 +8,14 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use quarry_embed::{EmbedError, Embedder, PairModel};
+use quarry_embed::{EmbedError, Embedder, PairModel, TokenEmbedder, max_sim};
 use quarry_train::TrainError;
 use quarry_train::encoder::{
     CodeVectors, Device, Objective, Outcome, Progress, Provenance, Rewrite, Row, Run, Select, Settings,
     Teacher, split, train,
 };
 use quarry_transformer::trainable::{MATCHER_FILE, NamedTensor, Trainable};
-use quarry_transformer::{CrossEncoder, Matcher, TransformerModel};
+use quarry_transformer::{CrossEncoder, LateInteraction, Matcher, TransformerModel};
 use tempfile::TempDir;
 
 const WORDS: [&str; 8] = ["sort", "list", "value", "open", "file", "read", "every", "line"];
@@ -581,4 +581,66 @@ fn repositories_are_held_out_and_queries_where_there_is_one_repository() {
         assert!((30..90).contains(&sides(one, |row| &row.query)));
     }
     assert_eq!(split((0..9).map(|n| row(n, "owner/one".into())).collect(), 0.0).1, []);
+}
+
+#[test]
+fn a_classifier_skips_rows_with_special_tokens() {
+    for (name, ends, other) in
+        [("tiny-bert", ["[SEP]", "[CLS]"], "</s>"), ("tiny-roberta", ["</s>", "<s>"], "[SEP]")]
+    {
+        let mut rows = rows();
+        rows[0].code.push_str(ends[0]);
+        rows[1].query.push_str(ends[1]);
+        rows[2].code.push_str(other);
+        let settings = Settings {
+            objective: Objective::CrossEntropy,
+            select: Select::Accuracy,
+            epochs: 1,
+            ..settings()
+        };
+        let (_kept, out) = out();
+        let mut skipped = None;
+        let report = |progress| {
+            if let Progress::Ready { n_special, .. } = progress {
+                skipped = Some(n_special);
+            }
+        };
+        run_with(rows, None, &base(name, ""), &settings, &out, report).unwrap();
+        assert_eq!(skipped, Some(2), "{name}");
+    }
+}
+
+#[test]
+fn a_model_of_late_interaction_learns_and_is_measured_outside_of_training_as_within() {
+    for name in ["tiny-late-bert", "tiny-late-residual"] {
+        let (_kept, out) = out();
+        let settings = Settings { scale: 1.0, epochs: 3, rate: 1e-3, dropout: 0.0, ..settings() };
+        if name == "tiny-late-residual" {
+            let error = Trainable::read(&base(name, "")).err().unwrap().to_string();
+            assert!(error.contains("one Dense module without bias"), "{error}");
+            continue;
+        }
+        let outcome = run(&base(name, ""), &settings, &out, |_| {}).unwrap();
+        let losses: Vec<f32> = outcome.evaluations.iter().map(|evaluation| evaluation.loss).collect();
+        assert!(losses[2] < losses[0], "{losses:?}");
+        // The written model ranks the held-out codes as training did.
+        let model = LateInteraction::load(&out).unwrap();
+        let (_, held_out) = split(rows(), settings.held_out);
+        let codes: Vec<&str> = held_out.iter().map(|row| row.code.as_str()).collect();
+        let documents = model.document_tokens(&codes).unwrap();
+        let reciprocal = |(at, row): (usize, &Row)| {
+            let query = model.query_tokens(&row.query).unwrap();
+            let scores: Vec<f32> = documents.iter().map(|document| max_sim(&query, document)).collect();
+            1.0 / scores.iter().filter(|score| **score >= scores[at]).count() as f64
+        };
+        let found: Vec<f64> =
+            held_out.iter().enumerate().filter(|(_, row)| row.answers()).map(reciprocal).collect();
+        let mrr = found.iter().sum::<f64>() / found.len() as f64;
+        let measured = outcome.kept.unwrap().value.unwrap();
+        assert!((mrr - measured).abs() < 1e-6, "{mrr} {measured}");
+        let wrong = Settings { objective: Objective::Margin, ..settings };
+        let (_kept, out) = self::out();
+        let error = run(&base(name, ""), &wrong, &out, |_| {}).unwrap_err().to_string();
+        assert!(error.contains("a vector for each token is trained with"), "{error}");
+    }
 }

@@ -160,7 +160,7 @@ const NAMES: Names = Names {
     norm: "attention.output.LayerNorm",
 };
 
-/// What the tensors of a model with BERT's layers are.
+/// Wiring of a model with BERT's layers.
 pub(super) fn wiring(names: &Names) -> Wiring {
     Wiring {
         tokens: "embeddings.word_embeddings.weight",
@@ -237,7 +237,7 @@ pub(super) fn layers(weights: &Weights, shape: &Shape, names: &Names) -> Result<
             let square = |name: &str| Linear::new(weights, &at(name), hidden, hidden);
             let mut query = square(names.query)?;
             query.scale(shape.score_factor());
-            Ok(Layer {
+            let layer = Layer {
                 attention: Attention {
                     query_key_value: Linear::side_by_side([query, square(names.key)?, square(names.value)?]),
                     output: square(names.output)?,
@@ -252,7 +252,8 @@ pub(super) fn layers(weights: &Weights, shape: &Shape, names: &Names) -> Result<
                     output: Linear::new(weights, &at("output.dense"), intermediate, hidden)?,
                 },
                 feed_forward_norms: Norms::after(Norm::layer(weights, &at("output.LayerNorm"), shape)?),
-            })
+            };
+            Ok(if weights.packs { layer.packed() } else { layer })
         })
         .collect()
 }

@@ -62,9 +62,8 @@ fn default_scalar() -> f32 {
 
 struct Gemma3 {
     shape: Shape,
-    /// What the scores of attention are divided by, squared.
+    /// Square of the divisor of the scores of attention.
     score_divisor: f32,
-    /// Of each layer.
     positions: Vec<(Rotary, Reach)>,
 }
 

@@ -34,7 +34,7 @@ struct Config {
     lora_rank: usize,
     #[serde(default = "one")]
     lora_alpha: f32,
-    /// What a text of each task begins with.
+    /// Prefix of texts for each task.
     #[serde(default)]
     task_instructions: BTreeMap<String, String>,
 }

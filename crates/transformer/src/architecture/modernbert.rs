@@ -68,7 +68,6 @@ struct ModernBert {
     shape: Shape,
     /// The pooling and the function of the head of a cross-encoder.
     classifier: (Pooling, Activation),
-    /// Of each layer.
     positions: Vec<(Rotary, Reach)>,
 }
 

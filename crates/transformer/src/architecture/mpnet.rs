@@ -37,7 +37,6 @@ const PADDING: usize = 1;
 /// The prefixes that the names of tensors may have.
 const PREFIXES: [&str; 2] = ["mpnet.", ""];
 
-/// The biases of attention.
 const BIASES: &str = "encoder.relative_attention_bias.weight";
 
 const NAMES: Names = Names {

@@ -1,4 +1,4 @@
-//! How configurations spell the speed of rotary positions.
+//! Spellings of the base of rotary positions in configurations.
 
 use std::path::Path;
 

@@ -23,7 +23,7 @@ impl Copy {
     pub(crate) fn of(name: &str) -> Copy {
         let copy = TempDir::new().unwrap();
         let source = fixtures().join(name);
-        for directory in ["", "1_Pooling", "2_Normalize", "2_Dense", "3_Dense"] {
+        for directory in ["", "1_Pooling", "2_Normalize", "1_Dense", "2_Dense", "3_Dense"] {
             if !source.join(directory).is_dir() {
                 continue;
             }
@@ -69,7 +69,6 @@ impl Copy {
         self.0.path()
     }
 
-    /// The model.
     pub(crate) fn load(&self) -> TransformerModel {
         TransformerModel::load(self.root()).unwrap()
     }
@@ -97,7 +96,7 @@ pub(crate) fn check_error(copy: &Copy, options: &str, parts: &[&str]) {
     }
 }
 
-/// What the library computed, by the name of the file.
+/// Results of the library, by the name of the file.
 pub(crate) fn expected(file: &str) -> Value {
     serde_json::from_slice(&fs::read(fixtures().join(file)).unwrap()).unwrap()
 }

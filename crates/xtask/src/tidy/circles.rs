@@ -8,7 +8,7 @@ use syn::visit::Visit;
 use super::{Violation, crate_of};
 use crate::tree::Tree;
 
-/// How many files may import each other in a circle.
+/// Maximum number of files that import each other in a circle.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Circles {
@@ -18,7 +18,7 @@ pub(super) struct Circles {
 /// The names of a module below the root of its crate.
 type Path = Vec<String>;
 
-/// What one file imports and hands on.
+/// Imports and re-exports of one file.
 #[derive(Default)]
 struct File {
     /// Paths from the root of the crate that the file uses, but for those that it only exports again.
@@ -104,7 +104,6 @@ fn defined_in<'a>(path: &[String], files: &BTreeMap<&'a Path, File>, hops: usize
     }
 }
 
-/// Reads what the file of `module` uses.
 fn read(module: &Path, syntax: &syn::File, files: &BTreeMap<Path, (&str, &str)>) -> File {
     let mut reader = Reader { module: module.clone(), files, file: File::default() };
     reader.visit_file(syntax);

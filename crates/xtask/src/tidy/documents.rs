@@ -78,7 +78,7 @@ fn path_in_code(code: &str, top: &[&str]) -> Option<String> {
     is_path.then(|| without_line.to_owned())
 }
 
-/// What is wrong with a code span that names a source file without its directory.
+/// The problem of a code span that names a source file without its directory.
 fn without_directory(document: &str, code: &str) -> Option<String> {
     let is_source = [".rs", ".py"].iter().any(|ending| code.ends_with(ending));
     let is_checked = FOR_CONTRIBUTORS.iter().any(|start| document.starts_with(start));
@@ -92,7 +92,6 @@ fn missing(tree: &Tree, path: &str) -> Option<String> {
     (!tree.has(path)).then(message)
 }
 
-/// What is wrong with a link of a document.
 fn problem_of_link(tree: &Tree, document: &str, kind: LinkType, link: &str) -> Option<String> {
     let (path, heading) = target_of_link(document, kind, link)?;
     if !tree.has(&path) {
@@ -159,7 +158,6 @@ fn headings(tree: &Tree, document: &str) -> BTreeSet<String> {
     found
 }
 
-/// What stands for a heading in links.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || "_- ".contains(*c));
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()

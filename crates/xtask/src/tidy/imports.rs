@@ -1,4 +1,4 @@
-//! Which parts of the standard library code uses where, and where unsafe code is.
+//! Parts of the standard library that code uses, and files with unsafe code.
 
 use std::collections::BTreeMap;
 
@@ -112,7 +112,8 @@ fn statements(text: &str) -> Vec<(usize, String)> {
     statements
 }
 
-/// Whether a statement names a path by its last two segments: `std::fs` in `std::fs::read` and `std::{fmt, fs}`.
+/// Returns whether a statement names a path by its last two segments: `std::fs` in `std::fs::read` and `std::{fmt,
+/// fs}`.
 fn mentions(statement: &str, path: &str) -> bool {
     let Some((parents, name)) = path.rsplit_once("::") else { return false };
     let parent = parents.rsplit("::").next().unwrap_or(parents);

@@ -1,4 +1,4 @@
-//! What the smallest build of a crate does without.
+//! Dependencies that the smallest build of a crate does without.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use toml::{Table, Value};
 use super::{Rules, Violation, is_match};
 use crate::tree::Tree;
 
-/// What a crate must not depend on when none of its features is on, however indirectly.
+/// Dependencies that a crate must not have, however indirectly, when none of its features is on.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Light {
@@ -63,7 +63,7 @@ pub(super) fn check(tree: &Tree, rules: &Rules) -> Vec<Violation> {
     found
 }
 
-/// What the packages of a lock file depend on, by name. Packages of several versions are taken together.
+/// Dependencies of the packages of a lock file, by name. Packages of several versions are taken together.
 fn dependencies_by_name(lock: &Table) -> BTreeMap<&str, BTreeSet<String>> {
     let mut packages: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for package in lock.get("package").and_then(Value::as_array).into_iter().flatten() {
@@ -76,7 +76,7 @@ fn dependencies_by_name(lock: &Table) -> BTreeMap<&str, BTreeSet<String>> {
     packages
 }
 
-/// What a crate of the workspace depends on whatever its features, for any target.
+/// Dependencies that a crate of the workspace has whatever its features, for any target.
 fn always_needed(tree: &Tree, directory: &str) -> BTreeSet<String> {
     let manifest = tree.text(&format!("crates/{directory}/Cargo.toml")).and_then(|text| text.parse().ok());
     let manifest: Table = manifest.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Who may depend on whom, and how a crate's manifest is written.
+//! Allowed dependencies between crates, and the form of manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -140,7 +140,6 @@ impl Manifest<'_> {
         }
     }
 
-    /// A violation on the line of the first `key`.
     fn violation(&self, key: &str, message: String) -> Violation {
         Violation::new(self.path, line_of_key(self.text, key), message)
     }

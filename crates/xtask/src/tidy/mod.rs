@@ -32,13 +32,12 @@ pub(crate) struct Rules {
     words: texts::Words,
 }
 
-/// A violation of a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Violation {
     path: String,
     /// 1-based; none for a file as a whole.
     line: Option<usize>,
-    /// What was found, what was expected, what to do.
+    /// The finding, the expectation, and the remedy.
     message: String,
 }
 
@@ -82,7 +81,7 @@ fn crate_of(path: &str) -> Option<&str> {
     path.strip_prefix("crates/")?.split_once('/').map(|(name, _)| name)
 }
 
-/// Whether `name` is `pattern`, whose last character may be `*`, which stands for anything.
+/// Returns whether `name` is `pattern`, whose last character may be `*`, which stands for anything.
 fn is_match(pattern: &str, name: &str) -> bool {
     pattern.strip_suffix('*').map_or(name == pattern, |start| name.starts_with(start))
 }

@@ -1,4 +1,4 @@
-//! How large files are, and what no text holds.
+//! Sizes of files, and words that must not be in texts.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,16 @@ use serde::Deserialize;
 use super::Violation;
 use crate::tree::Tree;
 
-/// How large files may be.
+/// Maximum sizes of files.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Large {
-    /// Lines of a code file.
-    lines: usize,
-    /// Bytes of any file.
     bytes: usize,
     /// Files that may be larger, with the reason.
     files: BTreeMap<String, String>,
 }
 
-/// What no tracked text may hold.
+/// Texts that no tracked file may contain.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Words {
@@ -33,28 +30,23 @@ pub(super) struct Words {
     except: Vec<String>,
 }
 
-const CODE: [&str; 5] = ["css", "html", "js", "py", "rs"];
 const COMMENT_MARKERS: [&str; 4] = ["//", "/*", "#", "<!--"];
 
 /// Checks that files are small or listed, and that the list holds large files only.
 pub(super) fn check_sizes(tree: &Tree, large: &Large) -> Vec<Violation> {
     let mut found = Vec::new();
     for (path, bytes) in tree.files() {
-        let is_code = path.rsplit_once('.').is_some_and(|(_, extension)| CODE.contains(&extension));
-        let n_lines = if is_code { tree.text(path).map_or(0, |text| text.lines().count()) } else { 0 };
-        let size = match (n_lines > large.lines, bytes.len() > large.bytes) {
-            (true, _) => Some(format!("{n_lines} lines, more than {}", large.lines)),
-            (_, true) => Some(format!("{} bytes, more than {}", bytes.len(), large.bytes)),
-            _ => None,
-        };
-        match (size, large.files.contains_key(path)) {
-            (Some(size), false) => {
+        let is_large = bytes.len() > large.bytes;
+        match (is_large, large.files.contains_key(path)) {
+            (true, false) => {
                 let message = format!(
-                    "{size}; split it, or list it with a reason under [large.files] in crates/xtask/tidy.toml"
+                    "{} bytes, more than {}; list it with a reason under [large.files] in crates/xtask/tidy.toml",
+                    bytes.len(),
+                    large.bytes
                 );
                 found.push(Violation::new(path, None, message));
             }
-            (None, true) => {
+            (false, true) => {
                 let message =
                     "listed as large, but small; remove it from [large.files] in crates/xtask/tidy.toml";
                 found.push(Violation::new(path, None, message));
@@ -91,13 +83,13 @@ pub(super) fn check_words(tree: &Tree, words: &Words) -> Vec<Violation> {
     found
 }
 
-/// Whether an absolute path that begins with `start` is in the line, not merely a part of another path.
+/// Returns whether an absolute path that begins with `start` is in the line, not merely a part of another path.
 fn has_path(line: &str, start: &str) -> bool {
     let continues = |c: char| c.is_alphanumeric() || "._-~*/}]".contains(c);
     line.match_indices(start).any(|(at, _)| !line[..at].ends_with(continues))
 }
 
-/// Whether `mark` is in the line as a word after the beginning of a comment.
+/// Returns whether `mark` is in the line as a word after the beginning of a comment.
 fn has_mark(line: &str, mark: &str) -> bool {
     let Some(comment) = COMMENT_MARKERS.iter().filter_map(|marker| line.find(marker)).min() else {
         return false;
@@ -111,22 +103,15 @@ mod tests {
 
     #[test]
     fn large_files_are_listed_and_only_they() {
-        let rules = "large = { lines = 2, bytes = 10, files = { 'big.rs' = 'r', 'small.rs' = 'r', 'gone.rs' = 'r' } }";
+        let rules = "large = { bytes = 10, files = { 'big.rs' = 'r', 'small.rs' = 'r', 'gone.rs' = 'r' } }";
         check(
             |tree, rules| super::check_sizes(tree, &rules.large),
             rules,
-            &[
-                ("big.rs", "1\n2\n3\n"),
-                ("small.rs", "1\n2\n"),
-                ("long.rs", "1\n2\n3\n"),
-                ("long.txt", "1\n2\n3\n"),
-                ("wide.txt", "12345678901"),
-            ],
+            &[("big.rs", "12345678901"), ("small.rs", "1\n2\n"), ("wide.txt", "12345678901")],
             &[
                 "gone.rs: listed under [large.files]",
-                "long.rs: 3 lines, more than 2; split it",
                 "small.rs: listed as large, but small",
-                "wide.txt: 11 bytes, more than 10; split it",
+                "wide.txt: 11 bytes, more than 10; list it",
             ],
         );
     }

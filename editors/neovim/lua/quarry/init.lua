@@ -5,7 +5,7 @@ local M = {}
 local config = {
   -- The server.
   cmd = { "quarry", "lsp" },
-  -- "fast", "balanced" or "best"; nil is what the settings of the tree say.
+  -- "auto", "fast" or "best"; nil for the setting of the tree.
   quality = nil,
   -- Maximum number of results; nil is what the settings of the tree say.
   limit = nil,
@@ -234,6 +234,43 @@ local function items_of_results(answer)
   return items
 end
 
+--- The command of the server.
+function M.command()
+  return config.cmd
+end
+
+local FILTERS = { kind = "kind", lang = "language", language = "language", glob = "glob", quality = "quality", limit = "limit" }
+
+--- Names of filters for completion.
+function M.filter_names()
+  local names = {}
+  for name in pairs(FILTERS) do
+    table.insert(names, name .. "=")
+  end
+  table.sort(names)
+  return names
+end
+
+--- A query and the filters before it: `lang=rust glob=src/** retry with backoff`. A filter may be repeated.
+function M.parse(text)
+  local filters = {}
+  while true do
+    local name, value, rest = text:match("^%s*(%a+)=(%S+)%s*(.*)$")
+    local filter = name and FILTERS[name]
+    if not filter then
+      return vim.trim(text), filters
+    elseif filter == "limit" then
+      filters.limit = tonumber(value)
+    elseif filter == "quality" then
+      filters.quality = value
+    else
+      filters[filter] = filters[filter] or {}
+      table.insert(filters[filter], value)
+    end
+    text = rest
+  end
+end
+
 --- Finds code by a description or a symbol. `filters` may have `language`, `glob`, `kind`, `folder`, `quality` and
 --- `limit`. Without a query, asks for one.
 function M.search(query, filters)
@@ -251,30 +288,50 @@ function M.search(query, filters)
   end)
 end
 
+--- The position at the cursor; in a quickfix window, that of its entry.
 local function here()
-  local line = vim.api.nvim_win_get_cursor(0)[1] - 1
-  return { uri = vim.uri_from_bufnr(0), line = line }
+  local buffer, line = vim.api.nvim_get_current_buf(), vim.api.nvim_win_get_cursor(0)[1]
+  if vim.bo.buftype == "quickfix" then
+    local window = vim.fn.getwininfo(vim.api.nvim_get_current_win())[1]
+    local items = window.loclist == 1 and vim.fn.getloclist(0) or vim.fn.getqflist()
+    local item = items[line] or { bufnr = 0 }
+    buffer, line = item.bufnr, math.max(item.lnum or 1, 1)
+    if buffer > 0 then
+      vim.fn.bufload(buffer)
+    end
+  end
+  if buffer == 0 or not is_file(buffer) then
+    fail("this is not a position in a file; place the cursor in code, or on an entry of a quickfix window")
+    return nil
+  end
+  M.client()
+  attach(buffer)
+  return { uri = vim.uri_from_bufnr(buffer), line = line - 1 }
 end
 
 --- Finds code similar to the code at the cursor.
 function M.similar()
-  M.client()
-  attach(vim.api.nvim_get_current_buf())
-  local asked = vim.tbl_extend("force", here(), { limit = config.limit })
+  local position = here()
+  if not position then
+    return
+  end
+  local asked = vim.tbl_extend("force", position, { limit = config.limit })
   M.execute("quarry.similar", asked, function(answer)
     show(items_of_results(answer), "Similar to " .. answer.similar_to.name)
   end)
 end
 
-local function subject(name)
-  M.client()
-  attach(vim.api.nvim_get_current_buf())
-  return name and name ~= "" and { name = name } or here()
+--- Has the server run a command on a name, or on the definition at the cursor.
+local function execute_on(command, name, done)
+  local subject = name and name ~= "" and { name = name } or here()
+  if subject then
+    M.execute(command, subject, done)
+  end
 end
 
 --- Lists the callers of a name, or of the definition at the cursor.
 function M.callers(name)
-  M.execute("quarry.callers", subject(name), function(answer)
+  execute_on("quarry.callers", name, function(answer)
     local items = {}
     for _, site in ipairs(answer.callers) do
       local doubt = site.certain and "" or "  (matched by name only)"
@@ -286,7 +343,7 @@ end
 
 --- Lists what a name, or the definition at the cursor, calls.
 function M.callees(name)
-  M.execute("quarry.callees", subject(name), function(answer)
+  execute_on("quarry.callees", name, function(answer)
     local items = {}
     for _, definition in ipairs(answer.definitions) do
       for _, callee in ipairs(definition.callees) do

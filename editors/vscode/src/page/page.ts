@@ -38,7 +38,7 @@ const title = get("title");
 const summary = get("summary");
 const notice = get("notice");
 const results = get("results");
-const choose = get("choose") as HTMLButtonElement;
+const missing = get("missing");
 
 let timer = 0;
 
@@ -105,7 +105,7 @@ function itemOf(item: Item): HTMLElement {
     open(false);
   });
   const actions = element("span", "actions");
-  const action = (type: "similar" | "callers", text: string) => {
+  const action = (type: "similar" | "callers" | "callees", text: string) => {
     const button = element("button", "action", text);
     button.type = "button";
     button.title = `${text}: ${item.title}`;
@@ -115,7 +115,10 @@ function itemOf(item: Item): HTMLElement {
     actions.append(button);
   };
   action("similar", "Similar");
-  if (item.isCallable) action("callers", "Callers");
+  if (item.isCallable) {
+    action("callers", "Callers");
+    action("callees", "Callees");
+  }
   return element("li", "item", link, actions);
 }
 
@@ -134,7 +137,7 @@ function show(shown: Shown, isSearch: boolean): void {
   summary.textContent = shown.summary;
   notice.textContent = shown.notice;
   notice.hidden = shown.notice === "";
-  choose.hidden = true;
+  missing.hidden = true;
   results.replaceChildren(...shown.files.map(fileOf));
   window.scrollTo(0, 0);
 }
@@ -157,7 +160,7 @@ function receive(message: ToPage): void {
   switch (message.type) {
     case "settings": {
       offer("language", message.languages.map(([name, n]) => [name, `${name} (${n.toLocaleString("en")})`]));
-      offer("folder", message.folders.map((name) => [name, name]));
+      offer("folder", message.folders);
       get("folders").hidden = message.folders.length < 2;
       const [none] = (field("quality") as HTMLSelectElement).options;
       if (none !== undefined) none.textContent = `default (${message.quality})`;
@@ -172,7 +175,12 @@ function receive(message: ToPage): void {
       box.focus();
       box.select();
       break;
+    case "again":
+      search();
+      break;
     case "busy":
+      // A search that still waits for more letters would replace what was asked after them.
+      if (!message.isSearch) clearTimeout(timer);
       document.body.classList.add("busy");
       break;
     case "shown":
@@ -180,7 +188,7 @@ function receive(message: ToPage): void {
       break;
     case "problem":
       show({ title: "", summary: message.text, notice: "", files: [] }, true);
-      choose.hidden = !message.canChoose;
+      missing.hidden = !message.canChoose;
   }
 }
 
@@ -225,9 +233,12 @@ get("back").addEventListener("click", () => {
   search();
   box.focus();
 });
-choose.addEventListener("click", () => {
-  code.postMessage({ type: "choose" });
-});
+for (const type of ["choose", "install"] as const) {
+  get(type).addEventListener("click", () => {
+    code.postMessage({ type });
+  });
+}
+get("retry").addEventListener("click", search);
 window.addEventListener("message", (event: MessageEvent<ToPage>) => {
   receive(event.data);
 });

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{bail, ensure};
+use quarry_build::{Intents, draw_queries, for_each_query};
 use quarry_corpus::formats::table::Table as Form;
-use quarry_factory::{IntentModel, Intents, draw_queries, for_each_query};
 use quarry_metrics::agreement::{Level, krippendorff_alpha};
 use quarry_metrics::classification::{accuracy, class_scores};
 use quarry_metrics::table::{Layout, Sections, Table};
@@ -16,17 +16,14 @@ use serde::Serialize;
 use crate::eval::arguments::LayoutArgs;
 use crate::{new_file, output};
 
-/// Columns of a form.
 const QUERY: &str = "query";
 const INTENT: &str = "intent";
 
-/// What the paper gives for 250 queries that three experts labelled.
+/// The paper's accuracy and F1 for 250 queries that three experts labeled.
 const PUBLISHED: (f64, f64) = (0.8240, 0.6765);
 
-/// Parts that queries are dealt into for cross-validation.
-const FOLDS: usize = 10;
+const MIN_LABELED: usize = 10;
 
-/// The category that is wanted.
 fn wanted() -> &'static str {
     Intents::builtin().categories().first().map_or("", |category| &category.name)
 }
@@ -90,8 +87,6 @@ pub struct StudyReport {
     alpha: Option<f64>,
     /// How well the rules agree with the raters.
     rules: Scores,
-    /// Quality of the trained classifier, cross-validated.
-    classifier: Scores,
 }
 
 /// How well something agrees with people on which queries look for code.
@@ -120,7 +115,7 @@ impl Scores {
     }
 }
 
-/// What most people say of each query; those without a majority are counted.
+/// Majority labels of the queries; those without a majority are counted.
 fn majority(labels: &BTreeMap<String, Vec<Option<bool>>>) -> (Vec<(&str, bool)>, usize) {
     let (mut agreed, mut disputed) = (Vec::new(), 0);
     for (query, labels) in labels {
@@ -133,12 +128,7 @@ fn majority(labels: &BTreeMap<String, Vec<Option<bool>>>) -> (Vec<(&str, bool)>,
     (agreed, disputed)
 }
 
-pub(super) fn report(
-    forms: &[PathBuf],
-    seed: u64,
-    save: Option<&Path>,
-    layout: &LayoutArgs,
-) -> anyhow::Result<ExitCode> {
+pub(super) fn report(forms: &[PathBuf], layout: &LayoutArgs) -> anyhow::Result<ExitCode> {
     let names: Vec<&str> =
         Intents::builtin().categories().iter().map(|category| category.name.as_str()).collect();
     let expected = format!("one of {}, or nothing", names.join(", "));
@@ -156,9 +146,9 @@ pub(super) fn report(
     }
     let (agreed, disputed) = majority(&labels);
     let truth: Vec<bool> = agreed.iter().map(|(_, looks)| *looks).collect();
-    if agreed.len() < FOLDS || !truth.contains(&true) || !truth.contains(&false) {
+    if agreed.len() < MIN_LABELED || !truth.contains(&true) || !truth.contains(&false) {
         bail!(
-            "expected {FOLDS} labeled queries or more, of which some look for code and some do not, found {}, of which {} \
+            "expected {MIN_LABELED} labeled queries or more, of which some look for code and some do not, found {}, of which {} \
              do; fill in the column `{INTENT}` of the forms",
             agreed.len(),
             truth.iter().filter(|looks| **looks).count()
@@ -166,7 +156,6 @@ pub(super) fn report(
     }
     let by_rules: Vec<bool> =
         agreed.iter().map(|(query, _)| Intents::builtin().find(query).is_none()).collect();
-    let by_model = IntentModel::cross_validated(&agreed, FOLDS, seed);
     let ratings: Vec<Vec<Option<f64>>> = (labels.values())
         .map(|labels| labels.iter().map(|label| label.map(|looks| f64::from(u8::from(looks)))).collect())
         .collect();
@@ -177,12 +166,7 @@ pub(super) fn report(
         raters: forms.len(),
         alpha: krippendorff_alpha(&ratings, Level::Nominal).filter(|_| forms.len() > 1),
         rules: Scores::new(&truth, &by_rules),
-        classifier: Scores::new(&truth, &by_model),
     };
-    if let Some(path) = save {
-        new_file::write_json(path, &IntentModel::train(&agreed))?;
-        output::note(&format!("wrote {}", path.display()));
-    }
     layout.print(&report, || sections(&report))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -190,11 +174,8 @@ pub(super) fn report(
 fn sections(report: &StudyReport) -> Sections {
     let percent = |value: f64| format!("{:.2}", value * 100.0);
     let mut table = Table::new(["looks for code", "accuracy %", "precision %", "recall %", "F1 %"]);
-    let title = format!("logistic regression, {FOLDS}-fold cross-validated");
-    for (name, scores) in [("rules", report.rules), (title.as_str(), report.classifier)] {
-        let Scores { accuracy, precision, recall, f1 } = scores;
-        table.push([name.to_owned(), percent(accuracy), percent(precision), percent(recall), percent(f1)]);
-    }
+    let Scores { accuracy, precision, recall, f1 } = report.rules;
+    table.push(["rules".to_owned(), percent(accuracy), percent(precision), percent(recall), percent(f1)]);
     let (accuracy, f1) = PUBLISHED;
     table.push([
         "rules, CoSQA, 250 queries".to_owned(),

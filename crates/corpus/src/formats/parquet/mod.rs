@@ -27,14 +27,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// First and last bytes of a file.
 pub(super) const MAGIC: &[u8; 4] = b"PAR1";
 /// Maximum size of the metadata in bytes: some thousand row groups of some ten columns.
 const MAX_METADATA_BYTES: u64 = 16 << 20;
-/// Number of rows decoded at a time.
 const ROWS: usize = 256;
 
-/// Takes the line and the values of a row, or an error.
 type TakeValues<'t> =
     dyn FnMut(Line<'_>, Result<Vec<Value<'_>>, FormatError>) -> Result<(), FormatError> + 't;
 
@@ -62,7 +59,7 @@ pub(super) fn for_each_row(
         .map_err(|source| FormatError::Read { path: path.to_owned(), source })?;
     let metadata = guarded(|| metadata(&mut file)).map_err(|error| damaged(1, &error))?;
     let file = Arc::new(file);
-    let columns = Columns::of(&metadata, fields);
+    let columns = Columns::new(&metadata, fields);
     if let Some(missing) = columns.missing(fields) {
         let names: Vec<String> =
             metadata.file_metadata().schema().get_fields().iter().map(|f| f.name().into()).collect();
@@ -102,11 +99,9 @@ pub(super) fn for_each_row(
 
 /// Runs the decoder, and catches panics, which inconsistent pages can cause.
 fn guarded<T>(decode: impl FnOnce() -> ParquetResult<T>) -> ParquetResult<T> {
-    without_panic(decode)
-        .unwrap_or_else(|| Err(ParquetError::General("pages that contradict themselves".into())))
+    without_panic(decode).unwrap_or_else(|| Err(ParquetError::General("inconsistent pages".into())))
 }
 
-/// The metadata at the end of a file.
 fn metadata(file: &mut File) -> ParquetResult<ParquetMetaData> {
     let general = |what: &str| ParquetError::General(what.into());
     let length = file.seek(SeekFrom::End(0))?;
@@ -136,11 +131,10 @@ enum Column {
     Leaf(usize),
 }
 
-/// The column of each field.
 struct Columns(Vec<Column>);
 
 impl Columns {
-    fn of(metadata: &ParquetMetaData, fields: &[Field]) -> Self {
+    fn new(metadata: &ParquetMetaData, fields: &[Field]) -> Self {
         let columns = metadata.file_metadata().schema_descr().columns();
         let of_field = |field: &Field| {
             let mut own = columns
@@ -181,7 +175,6 @@ impl Columns {
     }
 }
 
-/// A batch of rows of a column.
 struct Reader {
     decoder: ColumnReader,
     max_definition: i16,
@@ -277,7 +270,6 @@ impl Reader {
         Ok(())
     }
 
-    /// The value of the next row.
     fn value(&self, cursor: &mut Cursor) -> Value<'_> {
         if self.max_repetition == 0 {
             return self.level(cursor).unwrap_or(Value::Absent);

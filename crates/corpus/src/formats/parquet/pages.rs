@@ -31,7 +31,6 @@ pub(super) struct Pages {
     pub(super) budget: Arc<AtomicUsize>,
 }
 
-/// The used fields of a page header.
 #[derive(Default)]
 struct Header {
     kind: i64,
@@ -142,7 +141,6 @@ impl Pages {
         Ok((header, packed))
     }
 
-    /// Decompresses a page of `size` bytes.
     fn unpack(&self, packed: &[u8], size: usize) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         // One more than allowed, to detect an excess.

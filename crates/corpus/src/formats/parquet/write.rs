@@ -16,7 +16,6 @@ use std::sync::Arc;
 const GROUP_BYTES: usize = 32 << 20;
 const GROUP_ROWS: usize = 100_000;
 
-/// A table that is being written.
 pub(crate) struct TableWriter {
     writer: SerializedFileWriter<File>,
     columns: Vec<Column>,
@@ -39,7 +38,6 @@ const EMPTY_LIST: i16 = 1;
 const ELEMENT: i16 = 3;
 
 impl TableWriter {
-    /// Starts a file.
     pub(crate) fn new(file: File, format: &'static Format) -> ParquetResult<Self> {
         let fields = format.fields.iter().map(column_type).collect::<ParquetResult<_>>()?;
         let schema = Type::group_type_builder("schema").with_fields(fields).build()?;
@@ -71,7 +69,6 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Finishes the file and returns it.
     pub(crate) fn finish(mut self) -> ParquetResult<File> {
         if self.n_rows > 0 {
             self.write_group()?;

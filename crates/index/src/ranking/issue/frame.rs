@@ -194,7 +194,7 @@ fn without_arguments(function: &str) -> &str {
     if kept.ends_with('.') { function } else { kept }
 }
 
-/// Whether a text may be the name of a function: one word, with separators of scopes.
+/// Returns whether a text may be the name of a function: one word, with separators of scopes.
 fn is_function(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 512

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use super::log::logged;
 use super::position::{Position, leading_number};
 
 /// What a line is.
@@ -176,18 +177,19 @@ const QUIET_LEVELS: [&str; 6] = ["DEBUG", "INFO", "TRACE", "NOTICE", "VERBOSE", 
 const LOUD_LEVELS: [&str; 9] =
     ["ERROR", "WARNING", "WARN", "CRITICAL", "FATAL", "SEVERE", "EXCEPTION", "PANIC", "ERR"];
 
-/// Whether a line is of a log and reports no problem.
+/// Returns whether a line is of a log and reports no problem.
 fn is_log(text: &str) -> bool {
     if ["[debug]", "[info]", "[download]"].iter().any(|level| text.starts_with(level)) {
         return true;
     }
     is_dated(text) && !LOUD_LEVELS.iter().any(|level| text.contains(level))
+        || logged(text).is_some()
         || QUIET_LEVELS.iter().any(|level| {
             text.strip_prefix(level).is_some_and(|rest| rest.starts_with([':', ' ', '\t', '-', ']']))
         })
 }
 
-/// Whether a line begins with a time or date.
+/// Returns whether a line begins with a time or date.
 fn is_dated(text: &str) -> bool {
     let start: Vec<u8> = text.trim_start_matches(['[', '(']).bytes().take(10).collect();
     let shape: String =
@@ -195,7 +197,7 @@ fn is_dated(text: &str) -> bool {
     ["9999-99-99", "9999/99/99", "99:99:99"].iter().any(|date| shape.starts_with(date))
 }
 
-/// Whether a line is a name with a version.
+/// Returns whether a line is a name with a version.
 fn is_version(text: &str) -> bool {
     let item = text.trim_start_matches(['-', '*', '+', '•', ' ']);
     let is_number = |word: &str| {
@@ -257,6 +259,11 @@ fn message(text: &str) -> Option<&str> {
     if let Some(message) = raised(text) {
         return Some(message);
     }
+    if let Some(message) = logged(text)
+        && is_loud(&text[..message.as_ptr() as usize - text.as_ptr() as usize])
+    {
+        return Some(message);
+    }
     let level_at = |level: &&str| text.find(*level).map(|at| (at, Reverse(level.len())));
     if is_dated(text)
         && let Some((at, Reverse(length))) = LOUD_LEVELS.iter().filter_map(level_at).min()
@@ -264,6 +271,13 @@ fn message(text: &str) -> Option<&str> {
         return Some(text[at + length..].trim_start_matches([']', ':', ' ', '-', '|', '\t']));
     }
     level(text)
+}
+
+/// Whether the prefix of a line of a log reports a problem, by a word or a letter.
+fn is_loud(prefix: &str) -> bool {
+    let upper = prefix.to_ascii_uppercase();
+    let is_letter = upper.starts_with(['E', 'F']) && upper[1..].starts_with([',', '0', '1', '2', '3']);
+    is_letter || upper.contains(" E ") || LOUD_LEVELS.iter().any(|level| upper.contains(level))
 }
 
 /// What follows the level that a line begins with.
@@ -320,7 +334,7 @@ pub(super) fn numbered_source(text: &str) -> Option<NumberedSource<'_>> {
     Some(NumberedSource { text: source.trim(), failed: arrow.map(|_| number) })
 }
 
-/// Whether a line is between the frames of a trace in any language.
+/// Returns whether a line is between the frames of a trace in any language.
 pub(super) fn is_between_frames(text: &str) -> bool {
     text.starts_with("... ") && text.contains(" more")
         || text.starts_with("[Previous line repeated")
@@ -332,7 +346,7 @@ pub(super) fn is_between_frames(text: &str) -> bool {
         || text.chars().all(|c| "^~-_ |".contains(c))
 }
 
-/// Whether a line may be the function of a frame whose place follows: `main.total(0x1)`, `12: shop::total`.
+/// Returns whether a line may be the function of a frame whose place follows: `main.total(0x1)`, `12: shop::total`.
 pub(super) fn is_function_line(text: &str) -> bool {
     let is_numbered =
         text.split_once(": ").is_some_and(|(number, _)| number.bytes().all(|byte| byte.is_ascii_digit()));
@@ -364,6 +378,26 @@ pub(super) fn title(text: &str) -> &str {
         text = rest.trim_start_matches([':', ' ']);
     }
     text
+}
+
+/// Minimum number of words of a first sentence.
+const MIN_SENTENCE: usize = 4;
+
+/// Splits a text after its first sentence of a few words or more.
+pub(super) fn first_sentence(text: &str) -> (&str, &str) {
+    let is_end = |&(at, _): &(usize, &str)| {
+        let (sentence, rest) = (&text[..at], &text[at + 2..]);
+        let last = sentence.rsplit(' ').next().unwrap_or_default();
+        // Neither `e.g.` nor an initial ends a sentence.
+        let is_word = last.chars().count() > 1 && !last.contains('.');
+        is_word
+            && sentence.split_whitespace().nth(MIN_SENTENCE - 1).is_some()
+            && !rest.starts_with(char::is_lowercase)
+    };
+    match text.match_indices(". ").find(is_end) {
+        Some((at, _)) => (&text[..=at], text[at + 2..].trim_start()),
+        None => (text, ""),
+    }
 }
 
 /// Texts of several words that a sentence quotes, in backticks or double quotes.

@@ -66,13 +66,13 @@ impl Message {
         self.words().filter(|word| !is_value(word) && word.bytes().any(is_letter)).count()
     }
 
-    /// Whether it is long enough to be a query of its own: of three words, or of four together with values.
+    /// Returns whether it is long enough to be a query of its own: of three words, or of four together with values.
     #[must_use]
     pub fn is_phrase(&self) -> bool {
         self.n_words() >= 3 || self.words().count() >= 4
     }
 
-    /// Whether it has values or placeholders.
+    /// Returns whether it has values or placeholders.
     #[must_use]
     pub fn has_values(&self) -> bool {
         self.words().any(is_value)
@@ -165,7 +165,7 @@ fn is_letter(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte >= 0x80
 }
 
-/// Whether a word of a message is filled in by the program, or may be.
+/// Returns whether a word of a message is filled in by the program, or may be.
 fn is_value(word: &str) -> bool {
     let word = word.trim_end_matches([',', '.', ':', ';', ')']);
     word.bytes().any(|byte| byte.is_ascii_digit() || b"/\\{}<>'\"`=%$".contains(&byte))
@@ -275,7 +275,8 @@ fn literals(source: &str) -> impl Iterator<Item = Literal<'_>> {
     })
 }
 
-/// Whether a literal in triple quotes after some source is a statement: it begins its line, and the line before does not go on.
+/// Returns whether a literal in triple quotes after some source is a statement: it begins its line, and the line before
+/// does not go on.
 fn stands_alone(before: &str) -> bool {
     let before = before.trim_end_matches(['r', 'R', 'u', 'U']);
     let Some(previous) = before.trim_end_matches([' ', '\t']).strip_suffix('\n') else {

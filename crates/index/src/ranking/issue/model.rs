@@ -1,4 +1,4 @@
-//! The features of a unit as the function that an issue is about, and the trees that score them.
+//! The features of a unit as the function that a long text is about, and the trees that score them.
 
 use std::sync::LazyLock;
 
@@ -23,6 +23,8 @@ pub const ISSUE_FEATURES: [&str; N] = [
     "all_file_lexical",
     "all_matched",
     "all_dense",
+    "all_file_dense",
+    "words",
     "symbol_lexical",
     "symbol_file_lexical",
     "title_name",
@@ -76,7 +78,7 @@ pub const ISSUE_FEATURES: [&str; N] = [
     "best_in_file",
 ];
 
-const N: usize = 68;
+const N: usize = 70;
 
 /// The features of a unit; each is about 0 to 1, except logarithms and ranks.
 pub type IssueFeatures = [f32; N];
@@ -96,9 +98,7 @@ pub struct IssueModel {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Tree {
-    /// The value of a leaf.
     Leaf(f32),
-    /// A split.
     Split(Box<Split>),
 }
 
@@ -106,7 +106,6 @@ pub enum Tree {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Split {
-    /// The feature.
     pub feature: Feature,
     /// The largest value of it that leads to `below`.
     pub threshold: f32,
@@ -165,15 +164,19 @@ impl Tree {
 }
 
 impl IssueModel {
-    /// The model that search uses.
+    /// The trees for reports of problems.
     #[must_use]
-    pub fn builtin() -> &'static Self {
-        static BUILTIN: LazyLock<IssueModel> = LazyLock::new(|| {
-            // A test parses the file, so it cannot be invalid in a release.
-            serde_json::from_str(include_str!("../../../issues.json"))
-                .unwrap_or_else(|error| unreachable!("crates/index/issues.json: {error}"))
-        });
-        &BUILTIN
+    pub fn reports() -> &'static Self {
+        static REPORTS: LazyLock<IssueModel> = LazyLock::new(|| parsed(include_str!("../../../issues.json")));
+        &REPORTS
+    }
+
+    /// The trees for descriptions of what code does.
+    #[must_use]
+    pub fn descriptions() -> &'static Self {
+        static DESCRIPTIONS: LazyLock<IssueModel> =
+            LazyLock::new(|| parsed(include_str!("../../../descriptions.json")));
+        &DESCRIPTIONS
     }
 
     /// The contribution of each feature of a unit, in the order of [`ISSUE_FEATURES`]: its weight times its value, and at
@@ -203,15 +206,22 @@ impl IssueModel {
     }
 }
 
+/// A model that is compiled in.
+fn parsed(text: &str) -> IssueModel {
+    // A test parses the files, so they cannot be invalid in a release.
+    serde_json::from_str(text).unwrap_or_else(|error| unreachable!("trees of crates/index: {error}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_builtin_trees_can_be_read_and_written_back() {
-        let model = IssueModel::builtin();
-        let text = serde_json::to_string(model).unwrap();
-        assert_eq!(*model, serde_json::from_str(&text).unwrap());
+        for model in [IssueModel::reports(), IssueModel::descriptions()] {
+            let text = serde_json::to_string(model).unwrap();
+            assert_eq!(*model, serde_json::from_str(&text).unwrap());
+        }
         let unknown = r#"{"trees":[{"feature":"farm","threshold":0,"mean":0,"below":0,"above":1}]}"#;
         assert!(serde_json::from_str::<IssueModel>(unknown).is_err());
     }

@@ -103,7 +103,7 @@ fn separated(text: &str) -> Option<usize> {
     rest.starts_with(|c: char| c.is_alphabetic() || c == '_').then(|| separator.len() + name_end(rest))
 }
 
-/// Whether a word is written as people write names of code and not prose.
+/// Returns whether a word is written as people write names of code and not prose.
 fn is_symbol(word: &str) -> bool {
     let n_scopes = word.split(|c| !is_name_char(c)).filter(|part| part.len() > 1).count();
     // `e.g` and `i.e` have parts of one letter.

@@ -10,11 +10,12 @@ use rayon::prelude::*;
 
 use super::Issue;
 use super::evidence::{Evidence, Found, FoundFile, N_PRINTING};
+use super::kind::{KindModel, TextFeatures};
 use super::literal::Message;
 use super::model::{IssueFeatures, IssueModel};
 use super::name::Origin;
 use crate::lexical::{Groups, Scores};
-use crate::ranking::fusion::max_or_one;
+use crate::ranking::fusion::{Fusion, max_or_one};
 use crate::ranking::intent::{UnitFeatures, softmax};
 use crate::ranking::ranked_units::{Candidate, RankedIssue, RankedUnits, Signals};
 use crate::ranking::respelling::QueryReading;
@@ -62,6 +63,9 @@ struct Terms {
     sets: Vec<Vec<usize>>,
 }
 
+/// The features of a long text, and its candidates with theirs.
+pub type LongTextFeatures = (TextFeatures, Vec<(Hit, IssueFeatures)>);
+
 /// The scores that features are made of.
 struct IssueScores {
     sets: Vec<Scores>,
@@ -72,52 +76,75 @@ struct IssueScores {
 }
 
 impl Index {
-    /// Ranks units for an issue.
+    /// Ranks units for an issue; if it may also be an ordinary query, with the share that it has as one.
     ///
     /// # Errors
     /// Like [`rank`](Index::rank).
-    pub(crate) fn rank_issue(&self, request: &SearchRequest, issue: &Issue) -> Result<RankedUnits, Error> {
-        let (mut candidates, signals, features) = self.issue_candidates(request, issue)?;
-        let model = IssueModel::builtin();
-        let scores: Vec<f32> = features.par_iter().map(|features| model.score(features)).collect();
-        for ((candidate, share), score) in candidates.iter_mut().zip(softmax(&scores)).zip(scores) {
-            candidate.parts.issue = score;
-            candidate.parts.issue_share = share;
-            candidate.score = share;
+    pub(crate) fn rank_issue(
+        &self,
+        request: &SearchRequest,
+        issue: &Issue,
+        query_share: Option<f32>,
+    ) -> Result<RankedUnits, Error> {
+        let (mut candidates, mut signals, features) = self.issue_candidates(request, issue)?;
+        let report_probability = KindModel::reports().probability(&issue.text_features(request.query));
+        let models = [IssueModel::reports(), IssueModel::descriptions()];
+        let [reports, descriptions] = models.map(|model| {
+            softmax(&features.par_iter().map(|features| model.score(features)).collect::<Vec<f32>>())
+        });
+        for ((candidate, report), description) in candidates.iter_mut().zip(reports).zip(descriptions) {
+            candidate.parts.issue_shares = [report, description];
+            candidate.score = report_probability * report + (1.0 - report_probability) * description;
+            candidate.parts.issue_share = candidate.score;
+            candidate.parts.issue = candidate.score.max(f32::MIN_POSITIVE).ln();
         }
-        let mut ranked: Vec<(Candidate, IssueFeatures)> = candidates.into_iter().zip(features).collect();
-        ranked.sort_by(|(a, _), (b, _)| b.score.total_cmp(&a.score).then(a.unit.cmp(&b.unit)));
-        let (mut candidates, features): (Vec<Candidate>, Vec<IssueFeatures>) = ranked.into_iter().unzip();
         let features = candidates.iter().map(|candidate| candidate.unit).zip(features).collect();
-        let of_issue = RankedIssue { features, parts: issue.parts() };
-        let ranking =
-            RankingWeights { rerank_function: RERANK, rerank_again_function: 0.0, ..request.ranking.clone() };
-        let evidence = self.evidence(&candidates, &signals, request.query);
-        if let Some(reranker) = self.dense.as_ref().and_then(|dense| dense.embedder.reranker()) {
-            self.rerank(&mut candidates, &issue.sentences(), reranker, &ranking)?;
+        let mut ranking = RankingWeights { rerank_function: RERANK, ..request.ranking.clone() };
+        let mut read_as = None;
+        if let Some(share) = query_share {
+            let (of_query, of_text) = self.query_candidates(request)?;
+            add_query(&mut candidates, of_query, share);
+            ranking.rerank_function += share * (request.ranking.rerank_function - RERANK);
+            read_as = (of_text.reading.text != request.query).then(|| of_text.reading.text.clone());
+            signals = of_text;
         }
+        candidates.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.unit.cmp(&b.unit)));
+        self.keep_best_parts(&mut candidates);
+        let of_issue = RankedIssue {
+            features,
+            parts: issue.parts(),
+            report_probability,
+            query_share: query_share.unwrap_or_default(),
+        };
+        let evidence = self.evidence(&candidates, &signals, request.query);
+        // It brings nothing for reports (`docs/reports/ranking.md`), and reads them for long.
+        let is_asked = !self.reranks_stored_only() || report_probability < 0.5;
+        let is_reranked = is_asked && self.rerank(&mut candidates, &issue.sentences(), &ranking)?;
         if let Some(cross_encoder) = self.dense.as_ref().and_then(|dense| dense.embedder.cross_encoder()) {
             self.read_with_query(&mut candidates, &issue.sentences(), cross_encoder, &ranking)?;
         }
+        if query_share.is_some() {
+            self.put_printing_first(&mut candidates, &signals, request)?;
+            self.keep_best_parts(&mut candidates);
+        }
         let of_issue = Some(of_issue);
-        Ok(RankedUnits { candidates, signals, ranking, read_as: None, asked: None, evidence, of_issue })
+        let asked = None;
+        Ok(RankedUnits { candidates, signals, ranking, read_as, asked, evidence, is_reranked, of_issue })
     }
 
-    /// The candidates for an issue with their features, for fitting an [`IssueModel`], and the cosines of re-rankers in their
-    /// parts; `None` if the text is not an issue.
+    /// The features of a long text, and its candidates with theirs, for fitting a [`KindModel`] and an [`IssueModel`]; the
+    /// cosines of re-rankers are in the parts of the candidates. An ordinary query is split like a long text.
     ///
     /// # Errors
     /// The same as for a search.
-    pub fn issue_features(
-        &self,
-        request: &SearchRequest,
-    ) -> Result<Option<Vec<(Hit, IssueFeatures)>>, Error> {
-        let Some(issue) = Issue::of(request.query) else { return Ok(None) };
+    pub fn issue_features(&self, request: &SearchRequest) -> Result<LongTextFeatures, Error> {
+        let issue = Issue::split(request.query);
         let (candidates, _, features) = self.issue_candidates(request, &issue)?;
-        let ranked = self.rank_issue(request, &issue)?.candidates;
+        let ranked = self.rank_issue(request, &issue, None)?.candidates;
         let parts: HashMap<usize, ScoreParts> = ranked.into_iter().map(|of| (of.unit, of.parts)).collect();
-        let hits = candidates.iter().map(|of| self.hit(of.unit, of.score, parts[&of.unit]));
-        Ok(Some(hits.zip(features).collect()))
+        let parts_of = |of: &Candidate| parts.get(&of.unit).copied().unwrap_or(of.parts);
+        let hits = candidates.iter().map(|of| self.hit(of.unit, of.score, parts_of(of)));
+        Ok((issue.text_features(request.query), hits.zip(features).collect()))
     }
 
     fn issue_candidates(
@@ -169,7 +196,7 @@ impl Index {
                 set.iter().map(|&term| (terms.terms[term].as_str(), matches.weights[term].of_text)).collect()
             })
             .collect();
-        let features = self.features_of_issue(issue, &scores, &weighted, &units);
+        let features = self.features_of_issue(issue, &scores, &weighted, &units, ranking);
         let IssueScores { mut sets, dense: [_, _, dense], dense_of_files: [_, _, dense_of_files], .. } =
             scores;
         let lexical = sets.swap_remove(Set::All as usize);
@@ -184,7 +211,6 @@ impl Index {
                 demotion: 1.0,
                 repetition: 1.0,
                 reranker_factor: 1.0,
-                second_reranker_factor: 1.0,
                 cross_encoder_factor: 1.0,
                 ..ScoreParts::default()
             };
@@ -201,6 +227,7 @@ impl Index {
             words: vec![0.0; units.len()],
             candidates: units,
             best: 1.0,
+            asks_for_tests: false,
         };
         Ok((candidates, signals, features))
     }
@@ -264,12 +291,29 @@ impl Index {
         found.into_iter().map(|(unit, _)| unit).collect()
     }
 
+    /// The score of words and meaning that an ordinary query has, for the whole text, relative to the best one of some units.
+    fn words_of_all(&self, scores: &IssueScores, ranking: &RankingWeights, units: &[usize]) -> Vec<f32> {
+        let (lexical, dense) = (&scores.sets[Set::All as usize], &scores.dense[2]);
+        let dense_weight = if self.dense.is_some() { ranking.dense_weight } else { 0.0 };
+        let of_units = Fusion::of(&lexical.texts, dense, dense_weight);
+        let of_files = Fusion::of(&lexical.groups, &scores.dense_of_files[2], dense_weight);
+        let score = |&unit: &usize| {
+            let file = self.file_of_unit[unit] as usize;
+            let around = of_files.score(lexical.groups[file], scores.dense_of_files[2][file]);
+            of_units.score(lexical.texts[unit], dense[unit]) + ranking.file_weight * around
+        };
+        let words: Vec<f32> = units.iter().map(score).collect();
+        let best = max_or_one(&words);
+        words.into_iter().map(|words| words / best).collect()
+    }
+
     fn features_of_issue(
         &self,
         issue: &Issue,
         scores: &IssueScores,
         terms: &[Vec<(&str, f32)>],
         units: &[usize],
+        ranking: &RankingWeights,
     ) -> Vec<IssueFeatures> {
         let IssueScores { sets, dense, dense_of_files, evidence } = scores;
         let best_of =
@@ -279,6 +323,7 @@ impl Index {
             [0, 1, 2].map(|number| (max_or_one(&dense[number]), max_or_one(&dense_of_files[number])));
         let tokens: Vec<&[u16]> =
             units.iter().map(|&unit| self.table.tokens(&self.table.units[unit])).collect();
+        let words = self.words_of_all(scores, ranking, units);
         let vocabulary = StaticModel::builtin();
         let title_tokens = vocabulary.query_tokens(issue.title).similarities(&tokens);
         let prose: Vec<&str> =
@@ -358,6 +403,8 @@ impl Index {
                 around(Set::All),
                 sets[Set::All as usize].matched[unit],
                 dense[2][unit].max(0.0) / best_dense[2].0,
+                dense_of_files[2][at] / best_dense[2].1,
+                words[number],
                 lexical(Set::Symbols),
                 around(Set::Symbols),
                 found.title_name,
@@ -412,6 +459,32 @@ impl Index {
             ]);
         }
         all
+    }
+}
+
+/// Mixes the shares of units for an issue with those for an ordinary query, which count as much as `share`.
+fn add_query(candidates: &mut Vec<Candidate>, of_query: Vec<Candidate>, share: f32) {
+    let file_probability = share * of_query.first().map_or(0.0, |first| first.parts.file_probability);
+    let mut numbers: HashMap<usize, usize> = HashMap::new();
+    for (number, candidate) in candidates.iter_mut().enumerate() {
+        candidate.score *= 1.0 - share;
+        candidate.parts.file_probability = file_probability;
+        numbers.insert(candidate.unit, number);
+    }
+    for mut candidate in of_query {
+        let query_share = candidate.score;
+        match numbers.get(&candidate.unit) {
+            Some(&number) => {
+                candidates[number].score += share * query_share;
+                candidates[number].parts.query_share = query_share;
+            }
+            None => {
+                candidate.score = share * query_share;
+                candidate.parts.query_share = query_share;
+                candidate.parts.file_probability = file_probability;
+                candidates.push(candidate);
+            }
+        }
     }
 }
 

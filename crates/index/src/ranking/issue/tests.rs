@@ -48,6 +48,43 @@ fn a_report_is_split_into_its_parts() {
 }
 
 #[test]
+fn the_title_of_a_description_is_its_first_sentence() {
+    let titles = |text| {
+        let found = Issue::split(text);
+        (found.title.to_owned(), found.prose.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>())
+    };
+    let check = |text, title: &str, prose: &[&str]| {
+        assert_eq!(titles(text), (title.to_owned(), prose.iter().map(|line| (*line).to_owned()).collect()));
+    };
+    check(
+        "Totals the items, e.g. Apples. Those without a price are ignored.",
+        "Totals the items, e.g. Apples.",
+        &["Those without a price are ignored."],
+    );
+    check(
+        "Totals the items of\na cart. Those without\na price are ignored.\n",
+        "Totals the items of\na cart.",
+        &["Those without", "a price are ignored."],
+    );
+    check("Total is wrong\nIt should be 3\n", "Total is wrong", &["It should be 3"]);
+    check("Total is wrong\n\nit should be 3\n", "Total is wrong", &["it should be 3"]);
+}
+
+#[test]
+fn a_text_is_the_longer_the_more_of_it_describes() {
+    let text = "Returns the total of the items in the given cart. Items without a price are ignored. The value must not be negative. \
+        Otherwise an error is returned to the caller. The argument is used as it is.";
+    let words: Vec<&str> = text.split(' ').collect();
+    let share = |n: usize| Issue::share_of_long(&words[..n].join(" "));
+    assert_eq!(share(10), 0.0);
+    assert!(share(words.len()) > 0.8, "{}", share(words.len()));
+    assert_eq!(
+        Issue::share_of_long("how is the total of the items in a cart computed if one has no price?"),
+        0.0
+    );
+}
+
+#[test]
 fn a_trace_of_python_ends_with_the_innermost_frame() {
     let text = "It fails\nTraceback (most recent call last):\n  File \"/app/main.py\", line 3, in <module>\n    run()\n  \
         File \"/app/shop/cart.py\", line 12, in total\n    return tax(self)\n           ^^^^^^^^^\nshop.errors.TaxError: no tax for 3\n";
@@ -81,7 +118,7 @@ fn messages_of_compilers_and_logs_are_found() {
     assert_eq!(messages("It fails\nerror[E0382]: use of moved value\n"), ["use of moved value"]);
     assert_eq!(
         messages("It fails\n2024-01-02 10:11:12,345 ERROR shop: no tax of cart\n"),
-        ["shop: no tax of cart"]
+        ["no tax of cart"]
     );
     assert_eq!(messages("It fails\n2024-01-02 10:11:12,345 INFO shop: all is well\n"), [""; 0]);
     assert_eq!(messages("It fails\nI get \"no tax of cart\" every time\n"), ["no tax of cart"]);

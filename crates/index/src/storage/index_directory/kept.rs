@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::{
     ASIDE, CACHED_INDEXES, COPY_FILE, FINISHED_FILE, IndexDirectory, LOCK_FILE, MANIFEST_FILE,
-    MAX_MANIFEST_BYTES, PART, header, is_ours, is_written, number,
+    MAX_MANIFEST_BYTES, ManifestHeader, PART, header, is_ours, is_written, number,
 };
 use crate::storage::records::Records;
 use crate::storage::user_directories::UserDirectories;
@@ -20,7 +20,6 @@ use crate::storage::user_directories::UserDirectories;
 /// Maximum depth of directories in an index, which has three levels.
 const MAX_DEPTH: usize = 8;
 
-/// The indexes of a user.
 pub struct UserIndexes;
 
 impl UserIndexes {
@@ -99,7 +98,6 @@ impl IndexDirectory {
     }
 }
 
-/// An index in the cache.
 struct CachedIndex {
     directory: Directory,
     entry: CacheEntry,
@@ -128,10 +126,10 @@ impl CachedIndex {
         if !names.is_empty() && lock.is_none_or(|lock| lock.kind != EntryKind::File) {
             return Err(format!("has no file named {LOCK_FILE}, as every index has"));
         }
-        let root = root(&directory);
-        let interrupted = if root.is_none() { interrupted_root(&directory) } else { None };
         let is_named_for =
             |root: &String| IndexDirectory::in_cache(cache, Path::new(root)).path().file_name() == Some(name);
+        let root = root(&directory, is_named_for);
+        let interrupted = if root.is_none() { interrupted_root(&directory) } else { None };
         let has_manifest =
             [MANIFEST_FILE, COPY_FILE].iter().any(|name| directory.entry(name.as_ref()).is_ok());
         let state = match root.as_ref().filter(|root| is_named_for(root)) {
@@ -153,7 +151,7 @@ impl CachedIndex {
         })
     }
 
-    /// Whether all or part of it is to be removed.
+    /// Returns whether all or part of it is to be removed.
     fn is_unneeded(&self, selection: Selection) -> bool {
         selection.includes(self.entry.state, self.entry.used) || !self.leftovers.is_empty()
     }
@@ -220,18 +218,23 @@ fn sorted_names(directory: &Directory) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// Whether a path certainly does not exist, rather than being inaccessible.
+/// Returns whether a path certainly does not exist, rather than being inaccessible.
 fn is_gone(path: &Path) -> bool {
     path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// The tree named in the manifest of an index of any version.
-fn root(directory: &Directory) -> Option<String> {
-    let of = |name: &str| {
-        let bytes = directory.read(name.as_ref(), MAX_MANIFEST_BYTES).ok()?;
-        header(&bytes).ok()?.root
-    };
-    of(MANIFEST_FILE).or_else(|| of(COPY_FILE))
+/// The tree named in the manifest of an index of any version, or in its copy if that has the right one.
+fn root(directory: &Directory, is_right: impl Fn(&String) -> bool) -> Option<String> {
+    let headers = headers(directory);
+    let mut roots = headers.into_iter().filter_map(|header| header.root);
+    let first = roots.next()?;
+    Some(if is_right(&first) { first } else { roots.find(is_right).unwrap_or(first) })
+}
+
+/// The headers of the manifest and its copy, which may be damaged.
+fn headers(directory: &Directory) -> Vec<ManifestHeader> {
+    let bytes = |name: &&str| directory.read(name.as_ref(), MAX_MANIFEST_BYTES).ok();
+    [MANIFEST_FILE, COPY_FILE].iter().filter_map(bytes).filter_map(|bytes| header(&bytes).ok()).collect()
 }
 
 /// The tree whose first build was interrupted, if it can be resumed. For messages only: it is not verified.
@@ -266,7 +269,7 @@ fn entry_in_tree(path: &Path, records: &Records) -> Option<CacheEntry> {
         return None;
     }
     let directory = index.open().ok()?;
-    let what = root(&directory).unwrap_or_else(|| path.display().to_string());
+    let what = root(&directory, |_| true).unwrap_or_else(|| path.display().to_string());
     let entry = entry(&directory, what, EntryState::InTree).ok()?;
     // By its path, not by its handle, which is in a tree.
     Some(CacheEntry { path: path.to_owned(), ..entry })
@@ -276,13 +279,15 @@ fn entry_in_tree(path: &Path, records: &Records) -> Option<CacheEntry> {
 /// index is being written, these are the new files.
 fn leftovers(directory: &Directory) -> (Vec<PathBuf>, u64) {
     let mut found = Vec::new();
-    let bytes = directory.read(MANIFEST_FILE.as_ref(), MAX_MANIFEST_BYTES).unwrap_or_default();
-    let Ok(header) = header(&bytes) else { return (found, 0) };
+    let named: Vec<String> = headers(directory).into_iter().flat_map(ManifestHeader::names).collect();
+    if named.is_empty() {
+        return (found, 0);
+    }
     // For another version, only the names of the directories are known.
     let manifest = IndexDirectory::of_user(directory.path().to_owned()).manifest().ok();
     let names = directory.names().unwrap_or_default();
     for name in &names {
-        let is_named = *name == *header.generation || header.parts.iter().any(|part| *name == *part.name);
+        let is_named = named.iter().any(|named| *name == **named);
         let is_aside = name.to_str().is_some_and(|name| name.ends_with(ASIDE));
         if is_aside || (is_written(name) && !is_named) {
             found.push(PathBuf::from(name));

@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::storage::records::Key;
 use crate::storage::stored_file::StoredFile;
-use crate::storage::table::{PartSize, TableSize, open_directory};
+use crate::storage::table::{PartSize, Table, TableSize, open_directory};
 use crate::version::PROGRAM;
 use crate::{Error, RebuildReason};
 
@@ -20,9 +20,9 @@ pub(crate) struct Manifest {
     pub root: String,
     /// Version of the program: another one may split files into different units.
     pub program: String,
-    /// Which files were indexed.
+    /// Options of the files that were indexed.
     pub walk: WalkOptions,
-    /// Which of them a search finds by default, as set with `quarry index`.
+    /// Options of the files that a search finds by default, as set with `quarry index`.
     pub remembered: WalkChoice,
     /// The model that it is searched with by default, as set with `quarry index`.
     #[serde(default)]
@@ -40,20 +40,54 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// Checks that the files that it names, except vectors, are intact.
+    /// Checks the files that it names, except vectors, by their lengths and times.
     ///
     /// # Errors
-    /// When one is not.
+    /// When one is damaged.
     pub fn check(&self, index: &Directory) -> Result<(), Error> {
-        let generation = open_directory(index, &self.generation)?;
-        self.files.iter().try_for_each(|file| file.check(&generation))?;
+        self.for_files(index, |file, directory| file.check(directory))
+    }
+
+    /// Verifies the content of all files that it names.
+    ///
+    /// # Errors
+    /// When one is damaged.
+    pub fn verify(&self, index: &Directory) -> Result<(), Error> {
+        self.for_files(index, |file, directory| file.verify(directory))?;
         self.parts.iter().try_for_each(|part| {
             let directory = part.directory(index)?;
-            part.files.iter().try_for_each(|file| file.check(&directory))
+            let mut vectors = part.vectors.values().chain(part.passages.values());
+            vectors.try_for_each(|file| file.verify(&directory))
         })
     }
 
-    /// Why an index cannot be used for the tree at `root` (canonical), apart from changed files.
+    fn for_files(
+        &self,
+        index: &Directory,
+        check: impl Fn(&StoredFile, &Directory) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let generation = open_directory(index, &self.generation)?;
+        self.files.iter().try_for_each(|file| check(file, &generation))?;
+        self.parts.iter().try_for_each(|part| {
+            let directory = part.directory(index)?;
+            part.files.iter().try_for_each(|file| check(file, &directory))
+        })
+    }
+
+    /// Opens its table.
+    ///
+    /// # Errors
+    /// When it is damaged.
+    pub fn table(&self, index: &Directory) -> Result<Table, Error> {
+        Table::open(index, (&self.generation, &self.files), self.size, &self.parts)
+    }
+
+    /// Returns whether a re-ranker has read any of its units.
+    pub fn has_passages(&self) -> bool {
+        self.parts.iter().any(|part| !part.passages.is_empty())
+    }
+
+    /// Why an index cannot be used for the tree at `root` (canonical), except for changed files.
     pub fn mismatch(&self, root: &str) -> Option<RebuildReason> {
         if self.root != root {
             Some(RebuildReason::Root(self.root.clone()))
@@ -80,6 +114,13 @@ pub(super) struct ManifestHeader {
     pub parts: Vec<PartName>,
     #[serde(default)]
     pub root: Option<String>,
+}
+
+impl ManifestHeader {
+    /// Names of the directories of its generation and its parts.
+    pub fn names(self) -> impl Iterator<Item = String> {
+        self.parts.into_iter().map(|part| part.name).chain([self.generation])
+    }
 }
 
 #[derive(Deserialize)]

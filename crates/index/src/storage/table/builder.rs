@@ -74,7 +74,7 @@ impl TableBuilder {
         self.files.len()
     }
 
-    /// Whether there is no unit.
+    /// Returns whether there is no unit.
     pub fn is_empty(&self) -> bool {
         self.units.is_empty()
     }

@@ -20,7 +20,7 @@ pub struct PortableFile {
     pub text_bytes: u32,
     /// Its text; bytes that are not UTF-8 are `?`.
     pub text: String,
-    /// Of a notebook, the line of the file for each line of the text.
+    /// For a notebook, the line of the file for each line of the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notebook_lines: Option<Vec<u32>>,
     /// In their order.
@@ -50,7 +50,6 @@ pub struct PortableUnit {
     pub(crate) tokens: Vec<u16>,
     /// The symbol that it defines, folded; empty if it defines none.
     pub symbol: String,
-    /// Its terms.
     pub(crate) terms: TermFrequencies,
     /// The bits of the factor of its vector, and the quantized values; none without a model.
     pub(crate) vector: Option<(u32, Vec<i8>)>,
@@ -69,7 +68,6 @@ impl PortableFile {
 }
 
 impl PortableUnit {
-    /// Its kind.
     #[must_use]
     pub fn kind(&self) -> UnitKind {
         kind_of(self.kind).unwrap_or(UnitKind::Module)

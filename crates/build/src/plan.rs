@@ -1,0 +1,570 @@
+//! Plans: the sources of a data set, and how to build it.
+
+mod annotation;
+mod formats;
+mod labels;
+mod projects;
+mod validate;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use quarry_corpus::dataset::split::{Part, Together};
+use quarry_corpus::pairs::Extent;
+use quarry_corpus::toml_file::{self, At, Mistake, line_of};
+use quarry_files::{member, read_regular_text};
+use quarry_judge::AuthorPlan;
+use serde::{Deserialize, Serialize};
+
+use crate::error::BuildError;
+use crate::sources::license;
+pub(crate) use annotation::{AnnotationPlan, Calibrated, ShownCallees, UnpopularBelow};
+pub(crate) use formats::{CATEGORIES, EXPORT_FORMATS, Extract, LOCALIZE, ONLY_MATCHES, TRAINING_PAIRS};
+pub(crate) use labels::{LabelKind, LabelPlan};
+
+const MAX_PLAN_BYTES: u64 = 16 << 20;
+
+/// A plan that was read and validated, except for its sources.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub path: PathBuf,
+    pub title: String,
+    pub seed: u64,
+    /// Whether training parts may hold public evaluation data.
+    pub(crate) allow_evaluation_data: bool,
+    pub(crate) sources: Vec<SourcePlan>,
+    pub(crate) pool: PoolPlan,
+    pub(crate) author: Option<AuthorPlan>,
+    pub(crate) categories: Option<CategoryPlan>,
+    pub(crate) annotation: AnnotationPlan,
+    pub(crate) queries: Vec<QueryPlan>,
+    pub(crate) candidates: CandidatePlan,
+    pub(crate) labels: Vec<LabelPlan>,
+    pub(crate) splits: SplitPlan,
+    pub(crate) leaks: Option<LeakPlan>,
+    pub(crate) exports: Vec<ExportPlan>,
+}
+
+/// A plan's file. Paths are relative to its directory.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlanFile {
+    #[serde(default)]
+    title: String,
+    #[serde(default)]
+    shared: bool,
+    #[serde(default = "default_seed")]
+    seed: u64,
+    #[serde(default)]
+    allow_evaluation_data: bool,
+    #[serde(default)]
+    sources: Vec<SourcePlan>,
+    #[serde(default)]
+    pool: PoolPlan,
+    #[serde(default)]
+    author: Option<AuthorPlan>,
+    #[serde(default)]
+    categories: Option<CategoryPlan>,
+    #[serde(default)]
+    annotation: AnnotationPlan,
+    #[serde(default)]
+    queries: Vec<QueryPlan>,
+    #[serde(default)]
+    candidates: CandidatePlan,
+    #[serde(default)]
+    labels: Vec<LabelPlan>,
+    #[serde(default)]
+    splits: SplitPlan,
+    #[serde(default)]
+    leaks: Option<LeakPlan>,
+    #[serde(default)]
+    exports: Vec<ExportPlan>,
+}
+
+fn default_seed() -> u64 {
+    42
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SourcePlan {
+    pub(crate) name: String,
+    pub(crate) kind: SourceKind,
+    pub(crate) path: PathBuf,
+    /// The commit of a `git` source, by any name that git accepts; `HEAD` if not given.
+    #[serde(default)]
+    pub(crate) revision: Option<String>,
+    /// The repository, as `owner/name`; the name of the source if not given.
+    #[serde(default)]
+    pub(crate) repository: Option<String>,
+    /// The license, as an SPDX expression.
+    #[serde(default)]
+    pub(crate) license: Option<String>,
+    /// The language of codes of a data set that names none.
+    #[serde(default)]
+    pub(crate) language: Option<String>,
+    #[serde(default)]
+    pub(crate) units: Units,
+    /// Whether comments are extracted with the faults of the released notebook.
+    #[serde(default)]
+    pub(crate) as_released: bool,
+    /// Whether lines of R that load packages are code, where comments are extracted.
+    #[serde(default = "yes")]
+    pub(crate) library_lines: bool,
+    /// Whether a blank line ends a comment; in units of comments.
+    #[serde(default = "yes")]
+    pub(crate) blank_lines: bool,
+    /// A table of projects with their licenses; each project is the directory of its name in the source.
+    #[serde(default)]
+    pub(crate) projects: Option<PathBuf>,
+    /// The content of that table.
+    #[serde(skip)]
+    pub(crate) project_licenses: Option<BTreeMap<String, String>>,
+}
+
+impl SourcePlan {
+    pub(crate) fn of_directory(path: &Path) -> Self {
+        Self {
+            name: path.display().to_string(),
+            kind: SourceKind::Directory,
+            path: path.to_owned(),
+            revision: None,
+            repository: None,
+            license: None,
+            language: None,
+            units: Units::Functions,
+            as_released: false,
+            library_lines: true,
+            blank_lines: true,
+            projects: None,
+            project_licenses: None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Units {
+    #[default]
+    Functions,
+    /// Comments with the code below them, as in StatCodeSearch.
+    Comments,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SourceKind {
+    /// A directory of source files; its commit is recorded if it is in the work tree of a git repository.
+    Directory,
+    /// A commit of a git repository, read without a checkout.
+    Git,
+    /// A tar or zip archive.
+    Archive,
+    /// The codes of a data set, such as CodeSearchNet.
+    DataSet,
+}
+
+/// Code that is kept in the pool.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct PoolPlan {
+    /// Languages to keep, by any of their names; all if empty.
+    pub(crate) languages: Vec<String>,
+    /// Names of filters, in the order in which they are applied.
+    pub(crate) filters: Vec<String>,
+    /// Whether the searched code includes its documentation.
+    pub(crate) documentation: Documentation,
+    /// Whether files of tests, examples and the like are read too.
+    pub(crate) tests: bool,
+    pub(crate) keep_duplicates: bool,
+    /// Minimum similarity of near-duplicates; if `None`, only equal texts are duplicates.
+    pub(crate) near_duplicates: Option<f64>,
+    pub(crate) mask: bool,
+    /// Whether the names of functions and variables are hidden, as in AdvTest.
+    pub(crate) hide_names: bool,
+    /// Allowed licenses, as SPDX identifiers or `permissive`; any if empty.
+    pub(crate) licenses: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Documentation {
+    /// It is removed, so that a query made from it is not contained in the code.
+    #[default]
+    Removed,
+    /// It is kept, as in CoSQA and CoSQA+.
+    Kept,
+}
+
+/// Kinds of analysis, as in StatCodeSearch; code of none of them is removed from the pool.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct CategoryPlan {
+    /// Number of examples of each category that the model is shown.
+    pub(crate) examples: usize,
+    pub(crate) shown: CategoryInput,
+    /// The sheet that people filled in; with it no model is asked.
+    #[serde(skip_serializing)]
+    pub(crate) review: Option<PathBuf>,
+}
+
+/// Input of a model that decides the category of a comment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum CategoryInput {
+    #[default]
+    Pair,
+    /// The comment alone.
+    Comment,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct QueryPlan {
+    pub(crate) name: String,
+    pub(crate) kind: QueryKind,
+    /// The file of queries, or the export of issues.
+    #[serde(default)]
+    pub(crate) path: Option<PathBuf>,
+    /// Names of the sources whose commits are queries, or name the issues that they fix.
+    #[serde(default)]
+    pub(crate) sources: Vec<String>,
+    /// Extent of a documentation that becomes the query.
+    #[serde(default)]
+    pub(crate) extent: Extent,
+    /// Words of which a query must contain one, ignoring case; CoSQA keeps queries with `python`.
+    #[serde(default)]
+    pub(crate) containing: Vec<String>,
+    #[serde(default)]
+    pub(crate) filters: Vec<String>,
+    #[serde(default = "keyword")]
+    pub(crate) styles: Vec<String>,
+    /// Input of the model that writes them.
+    #[serde(default)]
+    pub(crate) given: Given,
+    /// Maximum number of queries, sampled by the seed; for written queries, of functions.
+    #[serde(default)]
+    pub(crate) maximum: Option<usize>,
+}
+
+impl QueryPlan {
+    pub(crate) fn has_filter(&self, name: &str) -> bool {
+        self.filters.iter().any(|filter| filter == name)
+    }
+
+    /// Returns whether its texts are untrusted messages, which are cleaned and always masked.
+    pub(crate) fn is_untrusted(&self) -> bool {
+        matches!(self.kind, QueryKind::Commits | QueryKind::Issues)
+    }
+
+    /// Returns whether its queries can have known answers.
+    pub(crate) fn is_made_of_code(&self) -> bool {
+        match self.kind {
+            QueryKind::Docstrings | QueryKind::Written => true,
+            QueryKind::Commits | QueryKind::Issues => !self.sources.is_empty(),
+            QueryKind::File => false,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum QueryKind {
+    Docstrings,
+    Commits,
+    /// The titles of issues in an export of GitHub or GitLab.
+    Issues,
+    /// A file: one query per line, or any data set format with queries or pairs.
+    File,
+    /// Queries that a model writes for functions, with reverse validation.
+    Written,
+}
+
+/// Input of a model that writes queries, beside the code of the function.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Given {
+    /// The function's summary, which a model wrote before.
+    #[default]
+    Summary,
+    /// Nothing: the direct annotation of Query4Code's Figure 2.
+    Code,
+    /// The code of the functions of its project that it calls: the annotation with context of that figure.
+    Callees,
+}
+
+fn keyword() -> Vec<String> {
+    vec!["keyword".to_owned()]
+}
+
+/// The filters for queries.
+pub(crate) const QUERY_FILTERS: [&str; 3] = ["english", "intent", "mask"];
+
+/// Methods that find candidates.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct CandidatePlan {
+    /// Methods whose models embed; codes are ranked by their mean cosine.
+    pub(crate) encoders: Vec<String>,
+    /// Other methods, whose best codes are candidates too.
+    pub(crate) union: Vec<String>,
+    pub(crate) k: usize,
+    pub(crate) minimum: Option<f32>,
+    /// Maximum number of queries with the same code as a candidate of the encoders.
+    pub(crate) maximum_uses: Option<usize>,
+    /// Whether encoders are combined with the faults of CoSQA+'s released code.
+    pub(crate) as_released: bool,
+}
+
+impl Default for CandidatePlan {
+    fn default() -> Self {
+        Self {
+            encoders: vec!["static".into()],
+            union: vec!["bm25".into()],
+            k: 10,
+            minimum: None,
+            maximum_uses: None,
+            as_released: false,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct SplitPlan {
+    pub(crate) parts: BTreeMap<String, f64>,
+    /// Parts with only positive pairs, and only queries that have any.
+    pub(crate) positives_only: Vec<String>,
+    /// Keeps only equal queries in one part, not those that are nearly equal or have an answer in common.
+    pub(crate) equal_queries: bool,
+}
+
+/// Allowed overlap between parts, and with other data sets.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct LeakPlan {
+    /// Data sets with which no part may share anything.
+    #[serde(skip_serializing)]
+    pub(crate) against: Vec<PathBuf>,
+    /// Minimum similarity of near-duplicates; if `None`, only equal texts count.
+    pub(crate) near: Option<f64>,
+    pub(crate) action: LeakAction,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LeakAction {
+    #[default]
+    Remove,
+    Count,
+    Refuse,
+}
+
+impl Default for SplitPlan {
+    fn default() -> Self {
+        Self {
+            parts: [("train", 8.0), ("dev", 1.0), ("test", 1.0)]
+                .map(|(name, size)| (name.into(), size))
+                .into(),
+            positives_only: Vec::new(),
+            equal_queries: false,
+        }
+    }
+}
+
+impl SplitPlan {
+    pub(crate) fn parts(&self) -> Vec<Part> {
+        let part = |(name, weight): (&String, &f64)| Part {
+            name: name.clone(),
+            weight: *weight,
+            positives_only: self.positives_only.contains(name),
+        };
+        self.parts.iter().map(part).collect()
+    }
+
+    pub(crate) fn together(&self) -> Together {
+        if self.equal_queries { Together::Equal } else { Together::Related }
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ExportPlan {
+    pub(crate) format: String,
+    /// Parts to write; all if empty.
+    #[serde(default)]
+    pub(crate) parts: Vec<String>,
+}
+
+fn are_of_fixes(exports: &[ExportPlan]) -> bool {
+    !exports.is_empty() && exports.iter().all(|export| export.format == LOCALIZE)
+}
+
+/// Codes that CoSQA+'s script takes for each query, in the order of a partition, which is none.
+pub(crate) const RELEASED_PARTITION: usize = 30;
+
+struct InvalidEntry {
+    at: Vec<At>,
+    problem: String,
+}
+
+fn invalid<const N: usize>(at: [At; N], problem: impl Into<String>) -> InvalidEntry {
+    InvalidEntry { at: at.into(), problem: problem.into() }
+}
+
+impl Plan {
+    /// Reads a plan: parses the file, validates its entries, and resolves the paths in it.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is invalid, naming the line, what was expected and what to do.
+    pub fn open(path: &Path) -> Result<Self, BuildError> {
+        let text = read_regular_text(path, MAX_PLAN_BYTES).map_err(BuildError::read(path))?;
+        let file: PlanFile = toml_file::parse(&text)
+            .map_err(|Mistake { line, problem }| BuildError::Plan { path: path.to_owned(), line, problem })?;
+        Self::resolve(path, file).map_err(|InvalidEntry { at, problem }| BuildError::Plan {
+            path: path.to_owned(),
+            line: line_of(&text, &at),
+            problem,
+        })
+    }
+
+    fn resolve(path: &Path, file: PlanFile) -> Result<Self, InvalidEntry> {
+        file.validate()?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        let PlanFile {
+            title,
+            shared,
+            seed,
+            allow_evaluation_data,
+            mut sources,
+            mut pool,
+            author,
+            mut categories,
+            mut annotation,
+            mut queries,
+            candidates,
+            mut labels,
+            splits,
+            mut leaks,
+            exports,
+        } = file;
+        if let Some(path) = &mut annotation.documentation {
+            *path = member(directory, path)
+                .map_err(|problem| invalid([At::Key("annotation"), At::Key("documentation")], problem))?;
+        }
+        if let Some(review) = categories.as_mut().and_then(|categories| categories.review.as_mut()) {
+            *review = member(directory, review)
+                .map_err(|problem| invalid([At::Key("categories"), At::Key("review")], problem))?;
+        }
+        if shared && pool.licenses.is_empty() {
+            pool.licenses.push(license::PERMISSIVE.to_owned());
+        }
+        let resolve = |at: [At; 3], path: &mut PathBuf| {
+            *path = member(directory, path).map_err(|problem| invalid(at, problem))?;
+            Ok(())
+        };
+        for (number, source) in sources.iter_mut().enumerate() {
+            resolve([At::Key("sources"), At::Item(number), At::Key("path")], &mut source.path)?;
+            if let Some(projects) = &mut source.projects {
+                let at = [At::Key("sources"), At::Item(number), At::Key("projects")];
+                resolve(at, projects)?;
+                let licenses = projects::read(projects).map_err(|problem| invalid(at, problem))?;
+                source.project_licenses = Some(licenses);
+            }
+        }
+        for (number, query) in queries.iter_mut().enumerate() {
+            if let Some(path) = &mut query.path {
+                resolve([At::Key("queries"), At::Item(number), At::Key("path")], path)?;
+            }
+        }
+        for (number, label) in labels.iter_mut().enumerate() {
+            if let Some(path) = &mut label.path {
+                resolve([At::Key("labels"), At::Item(number), At::Key("path")], path)?;
+            }
+            if let Some(guideline) = label.guideline.as_mut().filter(|name| name.ends_with(".toml")) {
+                let mut path = PathBuf::from(&*guideline);
+                resolve([At::Key("labels"), At::Item(number), At::Key("guideline")], &mut path)?;
+                *guideline = path.to_string_lossy().into_owned();
+            }
+        }
+        for (number, path) in leaks.iter_mut().flat_map(|leaks| leaks.against.iter_mut()).enumerate() {
+            resolve([At::Key("leaks"), At::Key("against"), At::Item(number)], path)?;
+        }
+        let stem = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Self {
+            path: path.to_owned(),
+            title: if title.is_empty() { stem() } else { title },
+            seed,
+            allow_evaluation_data,
+            sources,
+            pool,
+            author,
+            categories,
+            annotation,
+            queries,
+            candidates,
+            labels,
+            splits,
+            leaks,
+            exports,
+        })
+    }
+
+    /// The default directory for building a plan.
+    pub fn default_out(&self) -> PathBuf {
+        self.path.with_extension("build")
+    }
+
+    pub fn candidates_per_query(&self) -> usize {
+        let CandidatePlan { encoders, union, k, .. } = &self.candidates;
+        k * (usize::from(!encoders.is_empty()) + union.len())
+    }
+
+    /// Returns whether a model writes queries.
+    pub(crate) fn has_author(&self) -> bool {
+        self.queries.iter().any(|query| query.kind == QueryKind::Written)
+    }
+
+    /// Returns whether a model summarizes functions, for those who write queries.
+    pub(crate) fn has_summaries(&self) -> bool {
+        self.is_written_given(Given::Summary)
+    }
+
+    /// Returns whether queries are written from this input.
+    pub(crate) fn is_written_given(&self, given: Given) -> bool {
+        self.queries.iter().any(|query| query.kind == QueryKind::Written && query.given == given)
+    }
+
+    /// Returns whether it needs no queries, candidates and labels, because it only exports issues with what fixed them.
+    pub(crate) fn is_of_fixes(&self) -> bool {
+        are_of_fixes(&self.exports)
+    }
+
+    /// Returns whether a model decides which category codes are of.
+    pub(crate) fn asks_for_categories(&self) -> bool {
+        self.categories.as_ref().is_some_and(|categories| categories.review.is_none())
+    }
+
+    /// Returns whether a judge labels pairs.
+    pub fn has_judge(&self) -> bool {
+        self.labels.iter().any(|label| label.kind == LabelKind::Judge)
+    }
+
+    /// Tells the plan of a build, which has sources, from that of a judge.
+    pub fn is_at(path: &Path) -> bool {
+        let text = read_regular_text(path, MAX_PLAN_BYTES).unwrap_or_default();
+        text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("sources"))
+    }
+
+    /// The directory to which paths of methods and judging plans are relative.
+    pub(crate) fn directory(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new(""))
+    }
+}
+
+#[cfg(test)]
+mod tests;

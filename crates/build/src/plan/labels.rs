@@ -1,0 +1,45 @@
+//! Sources of labels: entries of `[[labels]]`.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LabelPlan {
+    pub(crate) kind: LabelKind,
+    #[serde(default)]
+    pub(crate) path: Option<PathBuf>,
+    /// Whether the model of a judge writes code for queries without a correct candidate.
+    #[serde(default)]
+    pub(crate) generate: bool,
+    /// The guideline for annotators: its name or its file.
+    #[serde(default)]
+    pub(crate) guideline: Option<String>,
+    /// The people whose labels count; all if empty.
+    #[serde(default)]
+    pub(crate) annotators: Vec<String>,
+    /// Minimum number of people for each pair.
+    #[serde(default)]
+    pub(crate) minimum: Option<usize>,
+    /// Pairs for which α of people's labels is below this are removed.
+    #[serde(default)]
+    pub(crate) minimum_alpha: Option<f64>,
+    /// Maximum share of people's pairs without a majority; with more, the build stops.
+    #[serde(default)]
+    pub(crate) maximum_undecided: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LabelKind {
+    /// The code from which a query was made answers it.
+    Pairing,
+    /// Labeled pairs in any format, matched by their texts.
+    File,
+    Judge,
+    /// People, who fill in a form with the pairs without a label.
+    People,
+    /// All pairs without a label are negative.
+    Negative,
+}

@@ -1,0 +1,178 @@
+//! `quarry related` as a user or a script runs it.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use quarry_test_support::git::GitRepository;
+use serde_json::Value;
+
+use crate::fixture::{Fixture, check_error, stderr, stdout};
+
+const NET: &str = "def connect(host):\n    \"\"\"Open a socket to a host.\"\"\"\n    return dial(host, \"net.timeout\")\n\n\n\
+                   def dial(host, key):\n    return (host, key)\n";
+
+/// A tree with a history in which `connect` and `retry` change together.
+fn fixture() -> (Fixture, GitRepository) {
+    let fixture = Fixture::new();
+    let mut repository = GitRepository::with_work_tree(&fixture.path("tree"));
+    let retry = |n: usize| format!("def retry(call):\n    for attempt in range({n}):\n        call()\n");
+    repository.commit(
+        "Start",
+        &[
+            ("net.py", Some(NET)),
+            ("retry.py", Some(&retry(1))),
+            ("page.py", Some("from net import connect\n\n\ndef load(url):\n    return connect(url)\n")),
+            ("config.py", Some("DEFAULTS = {}\n\n\ndef timeout():\n    return DEFAULTS[\"net.timeout\"]\n")),
+            (
+                "tests/test_page.py",
+                Some("from page import load\n\n\ndef test_load():\n    assert load(\"a\")\n"),
+            ),
+            ("tests/test_other.py", Some("def test_nothing():\n    assert True\n")),
+            ("docs/guide.md", Some("# Guide\n\nOpen a page with `connect(host)`.\n")),
+        ],
+    );
+    for n in 2..5 {
+        let net = NET.replacen("dial(host,", &format!("dial(host * {n},"), 1);
+        let message = format!("Try {n} times\n\nReviewed-by: Jane <jane@example.org>");
+        repository.commit(message, &[("net.py", Some(&net)), ("retry.py", Some(&retry(n)))]);
+    }
+    (fixture, repository)
+}
+
+fn reasons(answer: &Value, name: &str) -> Vec<String> {
+    let results = answer["results"].as_array().unwrap();
+    let Some(place) = results.iter().find(|place| place["name"] == name) else { return Vec::new() };
+    let reason = |reason: &Value| {
+        format!("{}: {}", reason["kind"].as_str().unwrap(), reason["evidence"].as_str().unwrap())
+    };
+    place["reasons"].as_array().unwrap().iter().map(reason).collect()
+}
+
+#[track_caller]
+fn check_reason(answer: &Value, name: &str, expected: &str) {
+    let reasons = reasons(answer, name);
+    assert!(reasons.iter().any(|reason| reason == expected), "{name}: {reasons:?}");
+}
+
+#[test]
+fn places_come_with_their_reasons() {
+    let (fixture, _) = fixture();
+    let answer = fixture.json(&["related", "connect", "--json"]);
+    check_reason(&answer, "load", "caller: calls it");
+    check_reason(&answer, "dial", "callee: called by it");
+    check_reason(&answer, "test_load", "test: calls it through load");
+    check_reason(&answer, "retry", "change: changed in 3 of its 3 commits");
+    check_reason(&answer, "timeout", "literal: only both have `net.timeout`");
+    check_reason(&answer, "Guide", "doc: names `connect`");
+    assert_eq!(reasons(&answer, "test_nothing"), Vec::<String>::new());
+    let results = answer["results"].as_array().unwrap();
+    let probabilities: Vec<f64> =
+        results.iter().map(|place| place["probability"].as_f64().unwrap()).collect();
+    assert!(
+        probabilities.is_sorted_by(|a, b| a >= b) && probabilities.iter().all(|p| (0.0..=1.0).contains(p))
+    );
+    let retry = results.iter().find(|place| place["name"] == "retry").unwrap();
+    let change =
+        retry["reasons"].as_array().unwrap().iter().find(|reason| reason["kind"] == "change").unwrap();
+    assert_eq!(change["commits"][0]["subject"], "Try 4 times");
+    let load = results.iter().find(|place| place["name"] == "load").unwrap();
+    assert_eq!(
+        (&load["reasons"][0]["line"], &load["reasons"][0]["text"]),
+        (&5.into(), &"return connect(url)".into())
+    );
+    assert_eq!(
+        (&answer["history"][0]["commits"], &answer["history"][0]["complete"]),
+        (&3.into(), &true.into())
+    );
+    assert!(fixture.path("cache/quarry/related").is_dir() && !fixture.path("tree/.quarry").exists());
+    let again = fixture.json(&["related", "connect", "--json"]);
+    assert_eq!(again["results"], answer["results"], "from the cache");
+}
+
+#[test]
+fn scripts_get_paths_and_positions() {
+    let (fixture, _) = fixture();
+    let output = fixture.run(&["related", "connect", "--kind", "test", "-l", "-0"]);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "tests/test_page.py\0"));
+    let output = fixture.run(&["related", "net.py:1", "--kind", "caller", "--vimgrep"]);
+    assert_eq!(stdout(&output), "page.py:4:1:load: calls it\n");
+    let output = fixture.run(&["related", "tests/test_other.py", "--kind", "test", "-l"]);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
+    assert!(stderr(&output).contains("nothing related found among"), "{}", stderr(&output));
+    let output = fixture.run(&["related", "no_such_name"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("nothing in the tree defines `no_such_name`"), "{}", stderr(&output));
+    check_error(&fixture.run(&["related"]), "expected a name, FILE:LINE or a file");
+    check_error(&fixture.run(&["related", "page.py:1"]), "name a line in one");
+    check_error(&fixture.run(&["related", "connect", "--kind", "tests"]), "expected one of test, caller");
+}
+
+#[test]
+fn people_get_the_evidence() {
+    let (fixture, _) = fixture();
+    let text = stdout(&fixture.run(&["related", "connect", "--kind", "caller", "--kind", "change"]));
+    assert!(
+        text.contains(
+            "page.py:4  function load\n       caller: calls it\n         page.py:5: return connect(url)\n"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("change: changed in 3 of its 3 commits\n"), "{text}");
+    let commits = stdout(&fixture.run(&["related", "net.py:1", "--kind", "commit", "-k", "2"]));
+    let subjects: Vec<&str> = commits.lines().filter_map(|line| line.split("  ").last()).collect();
+    assert_eq!(subjects, ["Try 4 times", "Try 3 times"]);
+    let answer = fixture.json(&["related", "net.py:1", "--kind", "commit", "--json"]);
+    assert_eq!(answer["commits"][0]["message"], "Try 4 times\n\nReviewed-by: Jane");
+}
+
+#[test]
+fn a_change_leads_to_its_tests() {
+    let (fixture, mut repository) = fixture();
+    let tests = |arguments: &[&str]| stdout(&fixture.run(&[arguments, &["--kind", "test", "-l"]].concat()));
+    assert_eq!(tests(&["related", "--diff", "HEAD~1.."]), "tests/test_page.py\n");
+    assert_eq!(tests(&["related", "--diff", "HEAD~1...HEAD", "."]), "tests/test_page.py\n");
+    check_error(&fixture.run(&["related", "--diff", "HEAD"]), "expected REV..REV");
+    check_error(&fixture.run(&["related", "--diff", "no..such"]), "the commit no is missing");
+    let diff = "--- a/net.py\n+++ b/net.py\n@@ -2,1 +2,1 @@\n-x\n+    \"\"\"Open a socket to a host.\"\"\"\n";
+    let mut command = fixture.command(&["related", "-", "--kind", "test", "-l"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(diff.as_bytes()).unwrap();
+    assert_eq!(stdout(&child.wait_with_output().unwrap()), "tests/test_page.py\n");
+    repository.commit("Test", &[("tests/test_other.py", Some("def test_nothing():\n    assert 1 + 1\n"))]);
+    assert_eq!(
+        tests(&["related", "--diff", "HEAD~1.."]),
+        "tests/test_other.py\n",
+        "a changed test tests the change"
+    );
+}
+
+#[test]
+fn without_a_repository_the_tree_counts() {
+    let fixture = Fixture::new();
+    fixture.write("tree/page.py", "from net import connect\n\n\ndef load(url):\n    return connect(url)\n");
+    let output = fixture.run(&["related", "connect", "--kind", "caller"]);
+    assert!(stdout(&output).contains("function load"), "{}", stdout(&output));
+    assert!(stderr(&output).contains("no history: no git repository"), "{}", stderr(&output));
+}
+
+#[test]
+fn commits_are_found_by_what_they_say() {
+    let (fixture, mut repository) = fixture();
+    let body = "def total(prices):\n    return sum(prices)\n";
+    repository.commit("Round prices half to even", &[("shop.py", Some(body))]);
+    let found = stdout(&fixture.run(&["search", "--kind", "commit", "why are prices rounded", "-k", "1"]));
+    assert!(found.contains("Round prices half to even") && found.lines().count() == 1, "{found}");
+    let answer = fixture.json(&["search", "--kind", "commit", "rounding of prices", "--json"]);
+    assert_eq!(answer["results"][0]["message"], "Round prices half to even");
+    assert_eq!(answer["results"][0]["functions"][0]["name"], "total");
+    let units = fixture.json(&["search", "why are prices rounded", "--json"]);
+    assert!(units["results"].as_array().unwrap().iter().all(|result| result["path"].is_string()));
+    check_error(
+        &fixture.run(&["search", "--kind", "commit", "--kind", "type", "x"]),
+        "commits are found alone",
+    );
+    let status = stdout(&fixture.run(&["status"]));
+    assert!(status.contains("history  4 commits up to "), "{status}");
+    let caches = fixture.json(&["cache", "list", "--kind", "related", "--json"]);
+    assert_eq!(caches["entries"].as_array().unwrap().len(), 1);
+}

@@ -1,0 +1,384 @@
+//! Reading the functions that new commits changed.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use git2::{DiffOptions, Patch};
+use quarry_source::{Unit, UnitKind, extract, language_for};
+use quarry_walk::{WalkOptions, max_bytes_of_member};
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+
+use crate::DEFAULT_COMMITS;
+use crate::git::{
+    Change, Commit, Comparison, GitError, Header, HistoryOptions, changes_between, read_history,
+    start_of_history, start_of_work_tree,
+};
+use crate::log::{ChangeLog, CommitId, LoggedCommit, Texts};
+
+/// A commit that changes more files says nothing about any two of them.
+const MAX_FILES: usize = 30;
+
+/// Likewise for functions.
+const MAX_FUNCTIONS: usize = 300;
+
+/// Number of commits whose files are in memory together.
+const BATCH: usize = 64;
+
+/// Maximum size of these files in bytes.
+const BATCH_BYTES: usize = 64 << 20;
+
+/// Limits and events of an update.
+pub struct UpdateOptions<'a> {
+    /// Maximum number of commits.
+    pub commits: usize,
+    /// Whether the directory may be a repository without a work tree, instead of one in a work tree.
+    pub is_bare: bool,
+    /// Asked often; once true, the update ends with what was read.
+    pub is_cancelled: &'a (dyn Fn() -> bool + Sync),
+    /// Told the number of commits that were read so far.
+    pub on_progress: &'a (dyn Fn(usize) + Sync),
+}
+
+impl Default for UpdateOptions<'_> {
+    fn default() -> Self {
+        Self { commits: DEFAULT_COMMITS, is_bare: false, is_cancelled: &|| false, on_progress: &|_| {} }
+    }
+}
+
+impl ChangeLog {
+    /// Returns the log of a directory with the commits that are new since this one was made. Only these are read, unless
+    /// an update was interrupted or the branch was changed; then the commits that this log knows are not read again.
+    ///
+    /// # Errors
+    /// When there is no repository, it is empty, or the commit to start from is missing.
+    pub fn update(self, directory: &Path, options: &UpdateOptions) -> Result<Self, GitError> {
+        let start = match options.is_bare {
+            true => start_of_history(directory, None)?,
+            false => start_of_work_tree(directory, None)?,
+        };
+        let head = CommitId::parse(&start.commit);
+        if head == self.head && self.is_complete && self.is_shallow == start.is_shallow {
+            return Ok(self);
+        }
+        let known: HashSet<CommitId> = self.commits.iter().map(|commit| commit.id).collect();
+        let order: RefCell<Vec<CommitId>> = RefCell::default();
+        let texts = Texts::of(self.texts.clone());
+        let mut reader = Reader { texts, read: FxHashMap::default(), batch: Vec::new(), n_bytes: 0 };
+        let history = HistoryOptions {
+            commits: options.commits,
+            start: Some(start.commit),
+            max_files: MAX_FILES,
+            reports_renames: true,
+            only_work_tree: !options.is_bare,
+            known: self.head.filter(|_| self.is_complete).map(|head| head.to_string()),
+            ..HistoryOptions::default()
+        };
+        let is_wanted = |header: &Header| {
+            let Some(id) = CommitId::parse(&header.id).filter(|_| !(options.is_cancelled)()) else {
+                return false;
+            };
+            order.borrow_mut().push(id);
+            !known.contains(&id)
+        };
+        let mut is_cancelled = false;
+        let reach = read_history(directory, &history, &is_wanted, &is_source, &mut |commit| {
+            reader.add(commit);
+            (options.on_progress)(order.borrow().len());
+            is_cancelled = (options.is_cancelled)();
+            if is_cancelled { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        reader.flush();
+        is_cancelled = is_cancelled || (options.is_cancelled)();
+        // Merges and first commits have no record.
+        let order = order.into_inner().into_iter();
+        let (is_cut, commits): (bool, Vec<LoggedCommit>) = if reach.ends_at_known && !reach.is_cut {
+            let new = order.filter_map(|id| reader.read.remove(&id));
+            let mut commits: Vec<LoggedCommit> = new.chain(self.commits).collect();
+            let is_cut = self.is_cut || commits.len() > options.commits;
+            commits.truncate(options.commits);
+            (is_cut, commits)
+        } else {
+            let old = self.commits.into_iter().map(|commit| (commit.id, commit));
+            let mut known: FxHashMap<CommitId, LoggedCommit> = old.collect();
+            known.extend(reader.read);
+            (reach.is_cut, order.filter_map(|id| known.remove(&id)).collect())
+        };
+        let mut log = Self::new(directory);
+        (log.head, log.texts, log.commits) = (head, reader.texts.into_all(), commits);
+        (log.is_complete, log.is_shallow, log.is_cut) = (!is_cancelled, reach.is_shallow, is_cut);
+        log.unreadable = u32::try_from(reach.unreadable).unwrap_or(u32::MAX);
+        Ok(log)
+    }
+}
+
+/// Commits that are read, in batches.
+struct Reader {
+    texts: Texts,
+    read: FxHashMap<CommitId, LoggedCommit>,
+    batch: Vec<Commit>,
+    n_bytes: usize,
+}
+
+impl Reader {
+    fn add(&mut self, commit: Commit) {
+        self.n_bytes +=
+            commit.changes.iter().map(|change| change.before.len() + change.after.len()).sum::<usize>();
+        self.batch.push(commit);
+        if self.batch.len() >= BATCH || self.n_bytes > BATCH_BYTES {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        self.n_bytes = 0;
+        let batch = std::mem::take(&mut self.batch);
+        let changed: Vec<Vec<(String, String)>> = batch.par_iter().map(changed_functions).collect();
+        for (commit, changed) in batch.into_iter().zip(changed) {
+            let Some(id) = CommitId::parse(&commit.header.id) else { continue };
+            let mut number = |text: &str| self.texts.number(text);
+            let logged = LoggedCommit {
+                id,
+                seconds: commit.header.seconds,
+                message: without_addresses(&commit.header.message),
+                n_files: u32::try_from(commit.n_files).unwrap_or(u32::MAX),
+                files: commit.files.iter().map(|path| number(path)).collect(),
+                functions: changed.iter().map(|(path, name)| (number(path), number(name))).collect(),
+                renames: commit.renames.iter().map(|(old, new)| (number(old), number(new))).collect(),
+            };
+            self.read.insert(id, logged);
+        }
+    }
+}
+
+/// The functions, methods and types that differ between two states of a directory, by path and name as they are in the
+/// second one. A path with an empty name stands for a file in which nothing else changed.
+///
+/// # Errors
+/// When there is no repository, or a revision is missing or unreadable.
+pub fn changed_between(directory: &Path, comparison: &Comparison) -> Result<Vec<(String, String)>, GitError> {
+    let changes = changes_between(directory, comparison, &is_source)?;
+    let of_change = |change: &Change| {
+        let mut names = changed_units(change);
+        if names.is_empty() {
+            names.push(String::new());
+        }
+        names.into_iter().map(|name| (change.path.clone(), name)).collect::<Vec<_>>()
+    };
+    Ok(changes.iter().filter(|change| !change.after.is_empty()).flat_map(of_change).collect())
+}
+
+/// Returns whether a file may be indexed, by its path.
+fn is_source(path: &str) -> bool {
+    max_bytes_of_member(path, &WalkOptions::default()).is_some() && language_for(path.as_ref(), b"").is_some()
+}
+
+/// The functions, methods and types that a commit changed or added, by path and name, without duplicates. Changes of
+/// white space alone do not count.
+fn changed_functions(commit: &Commit) -> Vec<(String, String)> {
+    let mut seen: HashSet<(&str, String)> = HashSet::new();
+    let mut found = Vec::new();
+    for change in &commit.changes {
+        for name in changed_units(change) {
+            if seen.insert((&change.path, name.clone())) {
+                found.push((change.path.clone(), name));
+            }
+        }
+    }
+    if found.len() > MAX_FUNCTIONS {
+        found.clear();
+    }
+    found
+}
+
+fn changed_units(change: &Change) -> Vec<String> {
+    let lines = changed_lines(change);
+    if lines.is_empty() {
+        return Vec::new();
+    }
+    let Some(language) = language_for(change.path.as_ref(), &change.after) else { return Vec::new() };
+    let is_changed = |unit: &Unit| {
+        let is_definition = matches!(unit.kind, UnitKind::Function | UnitKind::Method | UnitKind::Type);
+        is_definition && lines.iter().any(|lines| lines.touches(unit.start_line, unit.end_line))
+    };
+    extract(language, &change.after).units.into_iter().filter(is_changed).map(|unit| unit.name).collect()
+}
+
+/// Lines of the later content that replace others; none where lines were removed after `start`.
+struct ChangedLines {
+    start: u32,
+    n_lines: u32,
+}
+
+impl ChangedLines {
+    /// Whether a range of lines (1-based, inclusive) has one of them, or both lines around removed ones.
+    fn touches(&self, first: u32, last: u32) -> bool {
+        match self.n_lines {
+            0 => first <= self.start && self.start < last,
+            n_lines => first < self.start + n_lines && self.start <= last,
+        }
+    }
+}
+
+fn changed_lines(change: &Change) -> Vec<ChangedLines> {
+    let mut options = DiffOptions::new();
+    options.context_lines(0).ignore_whitespace(true).force_text(true);
+    let patch = Patch::from_buffers(&change.before, None, &change.after, None, Some(&mut options));
+    let Ok(patch) = patch else { return Vec::new() };
+    let hunk = |number| {
+        let (hunk, _) = patch.hunk(number).ok()?;
+        Some(ChangedLines { start: hunk.new_start(), n_lines: hunk.new_lines() })
+    };
+    (0..patch.num_hunks()).filter_map(hunk).collect()
+}
+
+/// A message without the addresses of people, up to a length.
+fn without_addresses(message: &str) -> String {
+    let message = &message[..message.floor_char_boundary(LoggedCommit::MAX_MESSAGE_BYTES)];
+    let is_address = |word: &str| {
+        let word = word.trim_matches(|c: char| !c.is_alphanumeric());
+        word.split_once('@').is_some_and(|(user, host)| !user.is_empty() && host.contains('.'))
+    };
+    let line = |line: &str| {
+        line.split(' ').filter(|word| !is_address(word)).collect::<Vec<_>>().join(" ").trim_end().to_owned()
+    };
+    message.lines().map(line).collect::<Vec<_>>().join("\n").trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use quarry_test_support::git::GitRepository;
+
+    use super::*;
+
+    const ONE: &str = "def f():\n    return 1\n\n\ndef g():\n    return 1\n";
+
+    /// The names of the functions that each commit changed, newest first, with the paths of now.
+    fn functions(log: &ChangeLog) -> Vec<Vec<String>> {
+        let named = |(path, name): &(u32, u32)| format!("{}:{}", log.text(*path), log.text(*name));
+        let resolved = log.resolved(0);
+        resolved.iter().map(|(_, _, functions)| functions.iter().map(named).collect()).collect()
+    }
+
+    #[test]
+    fn functions_are_followed_through_renames_and_new_commits_are_added() {
+        let directory = tempfile::tempdir().unwrap();
+        let tree = directory.path();
+        let mut repository = GitRepository::with_work_tree(tree);
+        repository.commit("Start", &[("a.py", Some(ONE))]);
+        repository.commit("Change f", &[("a.py", Some(&ONE.replacen('1', "2", 1)))]);
+        let spaced = ONE.replacen('1', "2", 1).replace("return", "return  ");
+        repository.commit("Format", &[("a.py", Some(&spaced))]);
+        let log = ChangeLog::new(tree).update(tree, &UpdateOptions::default()).unwrap();
+        assert_eq!(functions(&log), [vec![], vec!["a.py:f".to_owned()]]);
+        assert!(log.is_complete && !log.is_cut && !log.is_shallow);
+        repository.commit(
+            "Move\n\nCo-authored-by: Jane <jane@example.org>",
+            &[("a.py", None), ("b.py", Some(&spaced))],
+        );
+        repository.commit(
+            "Drop a line of g",
+            &[("b.py", Some(&spaced.replace("def g():\n    return   1\n", "def g(): 1\n")))],
+        );
+        let n_read = Cell::new(0);
+        let events = std::sync::atomic::AtomicUsize::new(0);
+        let count = |_: usize| {
+            events.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        };
+        let log =
+            log.update(tree, &UpdateOptions { on_progress: &count, ..UpdateOptions::default() }).unwrap();
+        n_read.set(events.into_inner());
+        assert_eq!(n_read.get(), 2, "only the new commits are read");
+        let expected: [&[&str]; 4] = [&["b.py:g"], &[], &[], &["b.py:f"]];
+        assert_eq!(functions(&log), expected);
+        assert_eq!(log.commits[1].message, "Move\n\nCo-authored-by: Jane");
+        let other = ChangeLog::new(tree).update(tree, &UpdateOptions::default()).unwrap();
+        assert_eq!(functions(&other), expected);
+    }
+
+    #[test]
+    fn an_interrupted_update_is_continued() {
+        let directory = tempfile::tempdir().unwrap();
+        let tree = directory.path();
+        let mut repository = GitRepository::with_work_tree(tree);
+        for number in 0..5 {
+            repository.commit("Change", &[("a.py", Some(&ONE.replace('1', &number.to_string())))]);
+        }
+        let n_asked = std::sync::atomic::AtomicUsize::new(0);
+        let is_cancelled = || n_asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 2;
+        let options = UpdateOptions { is_cancelled: &is_cancelled, ..UpdateOptions::default() };
+        let part = ChangeLog::new(tree).update(tree, &options).unwrap();
+        assert!(!part.is_complete && part.commits.len() < 4, "{}", part.commits.len());
+        let whole = part.update(tree, &UpdateOptions::default()).unwrap();
+        assert_eq!((whole.is_complete, whole.commits.len()), (true, 4));
+        let few = ChangeLog::new(tree)
+            .update(tree, &UpdateOptions { commits: 2, ..UpdateOptions::default() })
+            .unwrap();
+        assert_eq!((few.is_cut, few.commits.len()), (true, 2));
+    }
+
+    #[test]
+    fn a_part_of_a_repository_has_its_own_history() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut repository = GitRepository::with_work_tree(directory.path());
+        repository.commit("Start", &[("in/a.py", Some(ONE)), ("b.py", Some(ONE))]);
+        repository.commit("Both", &[("in/a.py", Some(&ONE.replace('1', "2"))), ("b.py", Some("x = 1\n"))]);
+        repository.commit("Other", &[("b.py", Some("x = 2\n"))]);
+        let part = directory.path().join("in");
+        let log = ChangeLog::new(&part).update(&part, &UpdateOptions::default()).unwrap();
+        let expected: [&[&str]; 2] = [&[], &["a.py:f", "a.py:g"]];
+        assert_eq!(functions(&log), expected);
+    }
+
+    /// A tree from a stranger may have a directory that looks like a repository, or name one elsewhere.
+    #[test]
+    fn only_the_repository_of_the_work_tree_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let tree = directory.path().join("tree");
+        let mut repository = GitRepository::with_work_tree(&tree);
+        repository.commit("Start", &[("in/a.py", Some(ONE))]);
+        repository.commit("Change", &[("in/a.py", Some(&ONE.replace('1', "2")))]);
+        let inner = tree.join("in");
+        GitRepository::bare(&inner).commit("Planted", &[("x.py", Some(ONE))]);
+        let log = ChangeLog::new(&inner).update(&inner, &UpdateOptions::default()).unwrap();
+        assert_eq!(functions(&log), [["a.py:f", "a.py:g"]]);
+        let other = directory.path().join("other");
+        std::fs::create_dir(&other).unwrap();
+        std::fs::write(other.join(".git"), format!("gitdir: {}\n", tree.join(".git").display())).unwrap();
+        let error = ChangeLog::new(&other).update(&other, &UpdateOptions::default()).unwrap_err();
+        assert!(matches!(error, GitError::Elsewhere(_)), "{error}");
+        // What `git worktree add` leaves.
+        let own = tree.join(".git/worktrees/other");
+        std::fs::create_dir_all(&own).unwrap();
+        let head = std::fs::read_to_string(tree.join(".git/refs/heads/main")).unwrap();
+        for (name, text) in [
+            ("HEAD", head.as_str()),
+            ("commondir", "../..\n"),
+            ("gitdir", &format!("{}\n", other.join(".git").display())),
+        ] {
+            std::fs::write(own.join(name), text).unwrap();
+        }
+        std::fs::write(other.join(".git"), format!("gitdir: {}\n", own.display())).unwrap();
+        let log = ChangeLog::new(&other).update(&other, &UpdateOptions::default()).unwrap();
+        assert_eq!(functions(&log), [["in/a.py:f", "in/a.py:g"]]);
+    }
+
+    #[test]
+    fn removed_lines_belong_to_what_is_around_both_sides() {
+        let removed = ChangedLines { start: 4, n_lines: 0 };
+        assert!(removed.touches(3, 5) && !removed.touches(1, 4) && !removed.touches(5, 9));
+        let added = ChangedLines { start: 4, n_lines: 2 };
+        assert!(added.touches(5, 9) && added.touches(1, 4) && !added.touches(6, 9));
+    }
+
+    #[test]
+    fn messages_lose_addresses() {
+        let message =
+            "Fix a@b\n\nSigned-off-by: Jane Doe <jane.doe@example.org>\nreported by x@y.org, thanks";
+        assert_eq!(without_addresses(message), "Fix a@b\n\nSigned-off-by: Jane Doe\nreported by thanks");
+    }
+}

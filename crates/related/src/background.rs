@@ -1,0 +1,123 @@
+//! Histories that are read while a server answers.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use quarry_index::Index;
+use quarry_session::Tree;
+
+use crate::tree::{OpenOptions, RelatedTree, read_histories, roots_of};
+
+/// Time that an answer waits for the history: that of most repositories is read by then.
+const MAX_WAIT: Duration = Duration::from_secs(2);
+
+/// Minimum time between two looks for new commits.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// The relations of served trees. Their histories are read on a thread, which ends soon after this value is dropped.
+#[derive(Default)]
+pub struct Background {
+    reading: Arc<Reading>,
+    last: Mutex<Option<Last>>,
+}
+
+/// What was opened last.
+struct Last {
+    index: Weak<Index>,
+    n_read: u64,
+    tree: Arc<RelatedTree>,
+}
+
+#[derive(Default)]
+struct Reading {
+    state: Mutex<State>,
+    is_done: Condvar,
+    is_stopped: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    is_running: bool,
+    /// When the last look for new commits began.
+    looked: Option<Instant>,
+    /// Number of looks that found some.
+    n_read: u64,
+    /// Why directories have no history.
+    problems: HashMap<String, String>,
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.reading.is_stopped.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Background {
+    /// The relations of a tree, with as much of its history as is read.
+    #[must_use]
+    pub fn of(&self, tree: &Tree) -> Arc<RelatedTree> {
+        self.start(tree);
+        let state = self.reading.lock();
+        let (state, _) = self
+            .reading
+            .is_done
+            .wait_timeout_while(state, MAX_WAIT, |state| state.is_running)
+            .unwrap_or_else(PoisonError::into_inner);
+        let (n_read, is_running, problems) = (state.n_read, state.is_running, state.problems.clone());
+        drop(state);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |last: &&Last| {
+            last.n_read == n_read
+                && last.index.upgrade().is_some_and(|index| Arc::ptr_eq(&index, &tree.index))
+        };
+        if let Some(last) = last.as_ref().filter(is_same) {
+            return Arc::clone(&last.tree);
+        }
+        let options = OpenOptions { reads_history: false, ..OpenOptions::default() };
+        let mut opened = RelatedTree::open(tree, &options);
+        for history in opened.histories.iter_mut().filter(|history| history.head.is_none()) {
+            history.problem = match is_running {
+                true => Some("still being read".to_owned()),
+                false => problems.get(&history.root).cloned(),
+            };
+        }
+        let opened = Arc::new(opened);
+        if !is_running {
+            *last = Some(Last { index: Arc::downgrade(&tree.index), n_read, tree: Arc::clone(&opened) });
+        }
+        opened
+    }
+
+    /// Begins to look for new commits, unless that was done a moment ago.
+    fn start(&self, tree: &Tree) {
+        let mut state = self.reading.lock();
+        if state.is_running || state.looked.is_some_and(|looked| looked.elapsed() < PAUSE) {
+            return;
+        }
+        (state.is_running, state.looked) = (true, Some(Instant::now()));
+        drop(state);
+        let (reading, roots) = (Arc::clone(&self.reading), roots_of(tree));
+        let read = move || {
+            let is_cancelled = || reading.is_stopped.load(Ordering::Relaxed);
+            let options = OpenOptions { is_cancelled: &is_cancelled, ..OpenOptions::default() };
+            let (is_new, problems) = read_histories(&roots, &options);
+            let mut state = reading.lock();
+            (state.is_running, state.problems) = (false, problems);
+            state.n_read += u64::from(is_new);
+            drop(state);
+            reading.is_done.notify_all();
+        };
+        if thread::Builder::new().name("history".to_owned()).spawn(read).is_err() {
+            self.reading.lock().is_running = false;
+        }
+    }
+}
+
+impl Reading {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,118 @@
+//! The commits that changed the definitions and files of a tree.
+
+use std::sync::Arc;
+
+use quarry_history::ChangeLog;
+use rustc_hash::FxHashMap;
+
+use crate::relations::{NONE, Relations};
+
+/// A change loses half of its weight in this time, counted back from the newest commit.
+const HALF_LIFE_DAYS: f32 = 730.0;
+
+const SECONDS_PER_DAY: f32 = 86_400.0;
+
+/// The history of a searched path.
+pub struct LoggedRoot {
+    /// Index of the searched path.
+    pub root: usize,
+    /// Its history.
+    pub log: Arc<ChangeLog>,
+    /// Index of the newest commit that is known: 0, except to ask what was known earlier.
+    pub from: usize,
+}
+
+/// The commits of a tree by definition and by file.
+#[derive(Default)]
+pub struct Changes {
+    roots: Vec<LoggedRoot>,
+    /// Searched path (its position in `roots`), index in its log, and weight by age of each commit.
+    commits: Vec<(usize, usize, f32)>,
+    /// By candidate: positions of the commits that changed it, newest first.
+    pub(crate) of_candidate: Vec<Vec<u32>>,
+    pub(crate) of_file: Vec<Vec<u32>>,
+    /// By commit.
+    pub(crate) candidates: Vec<Vec<u32>>,
+    pub(crate) files: Vec<Vec<u32>>,
+}
+
+impl Changes {
+    /// Joins histories with the definitions that a tree has now.
+    #[must_use]
+    pub fn new(relations: &Relations, names: &dyn Fn(usize) -> String, roots: Vec<LoggedRoot>) -> Self {
+        let mut found = Self {
+            of_candidate: vec![Vec::new(); relations.candidates.len()],
+            of_file: vec![Vec::new(); relations.files.len()],
+            ..Self::default()
+        };
+        let files: FxHashMap<(usize, &str), u32> = relations
+            .files
+            .iter()
+            .zip(0..)
+            .map(|(file, number)| ((file.root, file.path.as_str()), number))
+            .collect();
+        let mut by_name: FxHashMap<(u32, String), u32> = FxHashMap::default();
+        for (candidate, number) in relations.candidates.iter().zip(0..) {
+            by_name.entry((candidate.file, names(candidate.unit))).or_insert(number);
+        }
+        for (at, LoggedRoot { root, log, from }) in roots.iter().enumerate() {
+            let newest = log.commits.get(*from).map_or(0, |commit| commit.seconds);
+            // Most paths and names come again.
+            let mut file_of: FxHashMap<u32, u32> = FxHashMap::default();
+            let mut candidate_of: FxHashMap<(u32, u32), u32> = FxHashMap::default();
+            for (number, paths, functions) in log.resolved(*from) {
+                let commit = u32::try_from(found.commits.len()).unwrap_or(NONE);
+                let days = (newest - log.commits[number].seconds).max(0) as f32 / SECONDS_PER_DAY;
+                found.commits.push((at, number, 0.5_f32.powf(days / HALF_LIFE_DAYS)));
+                let mut file = |path: u32| {
+                    *file_of
+                        .entry(path)
+                        .or_insert_with(|| files.get(&(*root, log.text(path))).copied().unwrap_or(NONE))
+                };
+                let mut of_commit: Vec<u32> =
+                    paths.into_iter().map(&mut file).filter(|file| *file != NONE).collect();
+                of_commit.sort_unstable();
+                of_commit.dedup();
+                of_commit.iter().for_each(|file| found.of_file[*file as usize].push(commit));
+                found.files.push(of_commit);
+                let candidate = |(path, name): (u32, u32)| {
+                    *candidate_of.entry((path, name)).or_insert_with(|| {
+                        let key = (file(path), log.text(name).to_owned());
+                        by_name.get(&key).copied().unwrap_or(NONE)
+                    })
+                };
+                let mut of_commit: Vec<u32> =
+                    functions.into_iter().map(candidate).filter(|candidate| *candidate != NONE).collect();
+                of_commit.sort_unstable();
+                of_commit.dedup();
+                of_commit.iter().for_each(|candidate| found.of_candidate[*candidate as usize].push(commit));
+                found.candidates.push(of_commit);
+            }
+        }
+        found.roots = roots;
+        found
+    }
+
+    /// Weight of a commit by its age, 0 to 1.
+    pub(crate) fn weight(&self, commit: u32) -> f32 {
+        self.commits[commit as usize].2
+    }
+
+    /// A commit, with its log.
+    pub(crate) fn commit(&self, commit: u32) -> &quarry_history::LoggedCommit {
+        let (root, number, _) = self.commits[commit as usize];
+        &self.roots[root].log.commits[number]
+    }
+
+    /// Number of commits.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.commits.len()
+    }
+
+    /// Returns whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.commits.is_empty()
+    }
+}

@@ -1,0 +1,546 @@
+//! The places that may have to change with a target, each with its reasons.
+
+use std::collections::HashMap;
+
+use quarry_history::LoggedCommit;
+use quarry_index::{Error, Hit};
+use quarry_session::{DefinitionView, Tree};
+use quarry_source::UnitKind;
+use quarry_text::identifiers;
+use quarry_text::near::Shingles;
+use rustc_hash::FxHashSet;
+use serde::Serialize;
+
+use crate::features::{Features, MAX_WITH_LITERAL, Sources, Target, WHOLE, shared};
+use crate::kind::Kind;
+use crate::model::{Class, Scorer};
+use crate::relations::{Edge, MIN_SHINGLES, own_part};
+use crate::signals::{code_words, hash, literals};
+
+/// Maximum number of targets of one request, such as the definitions of a file; others are left out.
+const MAX_TARGETS: usize = 60;
+
+/// Maximum number of commits that are shown for a place.
+const N_COMMITS: usize = 3;
+
+/// Minimum similarity of a twin, of its trigrams of identifiers.
+const TWIN: f64 = 0.6;
+
+/// Number of similar places that are a reason.
+const N_SIMILAR: usize = 10;
+
+/// Minimum probability of a place in an answer.
+const MIN_PROBABILITY: f32 = 0.01;
+
+/// Number of candidates that are looked at for each place of an answer: not all have reasons.
+const LOOKED_AT: usize = 6;
+
+/// Maximum length of a line that is shown, in characters.
+const MAX_LINE_CHARS: usize = 160;
+
+/// A request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request<'a> {
+    /// Numbers of the units that change.
+    pub targets: &'a [usize],
+    /// Kinds of reasons; empty for all.
+    pub kinds: &'a [Kind],
+    /// Whether `targets` have changed already, so that tests among them are tests of the change.
+    pub is_change: bool,
+    /// Maximum number of places.
+    pub limit: usize,
+}
+
+/// A line of a file as evidence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RelatedLine"))]
+pub struct Line {
+    /// Its file, relative to the root of the place.
+    pub path: String,
+    /// 1-based.
+    pub line: u32,
+    /// Trimmed.
+    pub text: String,
+}
+
+/// A commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Commit"))]
+pub struct CommitView {
+    /// In hexadecimal.
+    pub id: String,
+    /// Seconds since 1970.
+    pub time: i64,
+    /// First line of the message.
+    pub subject: String,
+    /// Number of files that it changed.
+    pub files: u32,
+    /// The message, without addresses of people; absent from reasons.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// Why a place may have to change.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RelatedReason"))]
+pub struct Reason {
+    /// Its kind.
+    pub kind: Kind,
+    /// In words; `it` is the target.
+    pub evidence: String,
+    /// Name of the target, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// A line that shows it.
+    #[serde(flatten)]
+    pub line: Option<Line>,
+    /// Whether scopes or imports determine a call; false if only the name matches.
+    pub certain: bool,
+    /// The latest commits that changed both.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub commits: Vec<CommitView>,
+}
+
+/// A place that may have to change.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RelatedPlace"))]
+pub struct Place {
+    /// From 1.
+    pub rank: usize,
+    /// The definition, section or file.
+    #[serde(skip)]
+    pub hit: Hit,
+    /// The same.
+    #[serde(flatten)]
+    pub definition: DefinitionView,
+    /// Whether it is test code.
+    pub test: bool,
+    /// Probability that it changes with the targets, 0 to 1.
+    pub probability: f32,
+    /// Why; at least one.
+    pub reasons: Vec<Reason>,
+}
+
+/// What is known of a place in relation to the target for which it is most probable.
+#[derive(Clone)]
+struct Scored {
+    probability: f32,
+    /// Position of the target.
+    target: usize,
+    features: Features,
+}
+
+impl<'a> Sources<'a> {
+    /// The places that may have to change with the targets, the most probable first, then in the order of paths and lines.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub(crate) fn places(
+        &self,
+        tree: &Tree,
+        request: &Request,
+        scorer: &Scorer,
+    ) -> Result<Vec<Place>, Error> {
+        let (targets, best) = self.scored(request.targets, scorer)?;
+        let name_of = |target: &Target| (targets.len() > 1).then(|| self.name(target.candidate).to_owned());
+        let is_wanted = |kind: Kind| request.kinds.is_empty() || request.kinds.contains(&kind);
+        let mut places = Vec::new();
+        if request.is_change && is_wanted(Kind::Test) {
+            for target in targets.iter().filter(|target| self.class(target.candidate) == Class::Tests) {
+                let reason = Reason { target: name_of(target), ..Reason::new(Kind::Test, "changed itself") };
+                places.push(self.place(tree, target.candidate, 1.0, vec![reason]));
+            }
+        }
+        let changed: FxHashSet<u32> = targets.iter().map(|target| target.candidate).collect();
+        let mut order: Vec<(u32, Scored)> = (0..).zip(best).collect();
+        order.retain(|(candidate, scored)| {
+            let is_shown =
+                scored.probability >= MIN_PROBABILITY || scored.features.has_evidence(self.class(*candidate));
+            is_shown && !changed.contains(candidate)
+        });
+        order.sort_by(|a, b| b.1.probability.total_cmp(&a.1.probability).then(a.0.cmp(&b.0)));
+        let mut texts = Texts { sources: self, known: HashMap::new() };
+        // Those of one kind may be rare among all.
+        let n_looked_at = match request.kinds {
+            [] => request.limit.saturating_mul(LOOKED_AT),
+            _ => order.len(),
+        };
+        for (candidate, Scored { probability, target, features }) in order.into_iter().take(n_looked_at) {
+            if places.len() >= request.limit {
+                break;
+            }
+            let target = &targets[target];
+            let mut reasons = self.reasons(target, candidate, &features, &mut texts);
+            reasons.retain(|reason| is_wanted(reason.kind));
+            reasons.iter_mut().for_each(|reason| reason.target = name_of(target));
+            reasons.sort_by_key(|reason| reason.kind);
+            let is_enough = |reason: &Reason| !request.kinds.is_empty() || reason.kind.is_listed_alone();
+            if reasons.iter().any(is_enough) {
+                places.push(self.place(tree, candidate, probability, reasons));
+            }
+        }
+        places.truncate(request.limit);
+        places.iter_mut().zip(1..).for_each(|(place, rank)| place.rank = rank);
+        Ok(places)
+    }
+
+    /// The targets, and for each place the one for which it is most probable.
+    fn scored(&self, units: &[usize], scorer: &Scorer) -> Result<(Vec<Target<'_>>, Vec<Scored>), Error> {
+        let unknown = Scored { probability: 0.0, target: 0, features: Features::default() };
+        let mut best = vec![unknown; self.relations.len()];
+        let mut targets: Vec<Target> = Vec::new();
+        for unit in units.iter().take(MAX_TARGETS) {
+            let Some(candidate) = self.relations.number_of(*unit) else { continue };
+            if targets.iter().any(|target| target.candidate == candidate) {
+                continue;
+            }
+            let (target, all) = self.target(candidate)?;
+            for ((other, features), scored) in (0_u32..).zip(all).zip(&mut best) {
+                if other == candidate || self.is_left_out(candidate, other) {
+                    continue;
+                }
+                let probability = scorer.probability(self.class(other), &features);
+                if probability > scored.probability {
+                    *scored = Scored { probability, target: targets.len(), features };
+                }
+            }
+            targets.push(target);
+        }
+        Ok((targets, best))
+    }
+
+    /// Generated code changes with its source, and copies of others' code with theirs.
+    fn is_left_out(&self, target: u32, other: u32) -> bool {
+        self.relations.file_of(other).is_foreign && !self.relations.file_of(target).is_foreign
+    }
+
+    /// What a place is.
+    #[must_use]
+    pub fn class(&self, candidate: u32) -> Class {
+        let found = &self.relations.candidates[candidate as usize];
+        let file = &self.relations.files[found.file as usize];
+        match found.kind {
+            _ if file.is_documentation => Class::Documents,
+            UnitKind::Section | UnitKind::Module => Class::Documents,
+            _ if found.is_test || file.is_test => Class::Tests,
+            _ => Class::Code,
+        }
+    }
+
+    fn place(&self, tree: &Tree, candidate: u32, probability: f32, reasons: Vec<Reason>) -> Place {
+        let hit = self.index.unit(self.relations.candidates[candidate as usize].unit);
+        let hit = Hit { end_line: self.index.last_line(&hit), ..hit };
+        let (definition, test) = (DefinitionView::of(tree, &hit), self.class(candidate) == Class::Tests);
+        Place { rank: 0, hit, definition, test, probability, reasons }
+    }
+
+    fn reasons(
+        &self,
+        target: &Target,
+        candidate: u32,
+        features: &Features,
+        texts: &mut Texts<'_, '_>,
+    ) -> Vec<Reason> {
+        let mut reasons = Vec::new();
+        let mut add = |reason: Option<Reason>| reasons.extend(reason);
+        match self.class(candidate) {
+            Class::Tests => add(self.test_reason(target, candidate, features, texts)),
+            Class::Documents => add(self.documentation_reason(target, candidate, features, texts)),
+            Class::Code => {
+                let called = self.relations.callees[target.candidate as usize].iter();
+                let callers = self.relations.callers[target.candidate as usize].iter();
+                let by = |mut edges: std::slice::Iter<'_, Edge>| {
+                    edges.find(|edge| edge.other == candidate).copied()
+                };
+                let edges =
+                    [(by(callers), Kind::Caller, candidate), (by(called), Kind::Callee, target.candidate)];
+                for (edge, kind, place) in edges {
+                    let Some(edge) = edge else { continue };
+                    let words = if kind == Kind::Caller { "calls it" } else { "called by it" };
+                    add(Some(self.call_reason(kind, words, place, edge, texts)));
+                }
+                add(self.override_reason(target, candidate, features));
+                add(self.type_reason(target, candidate, features, texts));
+            }
+        }
+        // Of a test, what it tests.
+        if self.class(target.candidate) == Class::Tests && self.class(candidate) == Class::Tests {
+            let edge =
+                self.relations.callees[target.candidate as usize].iter().find(|edge| edge.other == candidate);
+            add(edge
+                .map(|edge| self.call_reason(Kind::Callee, "called by it", target.candidate, *edge, texts)));
+        }
+        add(self.change_reason(target, candidate));
+        add(self.literal_reason(target, candidate, features, texts));
+        add(self.twin_reason(target, candidate, features));
+        if features.cosine_rank > 0.0 && features.cosine_rank >= 1.0 / N_SIMILAR as f32 {
+            add(Some(Reason::new(Kind::Similar, format!("similar, cosine {:.2}", features.cosine))));
+        }
+        reasons
+    }
+
+    fn call_reason(&self, kind: Kind, words: &str, place: u32, edge: Edge, texts: &mut Texts) -> Reason {
+        let line = texts.line(self.relations.candidates[place as usize].file, edge.line);
+        let mut evidence = words.to_owned();
+        if !edge.is_certain {
+            evidence.push_str(match edge.n_targets {
+                0 | 1 => ", by name only",
+                _ => ", by name only, one of several of that name",
+            });
+        }
+        Reason { line, certain: edge.is_certain, ..Reason::new(kind, evidence) }
+    }
+
+    fn test_reason(
+        &self,
+        target: &Target,
+        candidate: u32,
+        features: &Features,
+        texts: &mut Texts,
+    ) -> Option<Reason> {
+        if let Some(found) = target.reached.get(&candidate) {
+            let mut through = Vec::new();
+            let mut next = found.next;
+            while next != target.candidate {
+                through.push(self.name(next).to_owned());
+                next = target.reached.get(&next)?.next;
+            }
+            let words = match through.as_slice() {
+                [] => "calls it".to_owned(),
+                through => format!("calls it through {}", through.join(", ")),
+            };
+            return Some(self.call_reason(Kind::Test, &words, candidate, found.edge, texts));
+        }
+        let own = &self.relations.candidates[target.candidate as usize];
+        if features.name_words >= WHOLE || features.name_holds > 0.0 {
+            return Some(Reason::new(Kind::Test, "named after it"));
+        }
+        let file = self.relations.candidates[candidate as usize].file;
+        let import =
+            self.relations.importers[own.file as usize].iter().find(|(importer, _)| *importer == file);
+        if let Some((_, line)) = import {
+            let line = texts.line(file, *line);
+            return Some(Reason { line, ..Reason::new(Kind::Test, "its file imports the file") });
+        }
+        (features.stem >= WHOLE).then(|| Reason::new(Kind::Test, "its file is named after the file"))
+    }
+
+    fn documentation_reason(
+        &self,
+        target: &Target,
+        candidate: u32,
+        features: &Features,
+        texts: &mut Texts,
+    ) -> Option<Reason> {
+        if features.documents == 0.0 {
+            return None;
+        }
+        let place = &self.relations.candidates[candidate as usize];
+        let unit = self.index.linked_unit(place.unit);
+        let lines = unit.start_line..=unit.start_line + place.n_lines;
+        let line = texts.find(place.file, lines, |line| code_words(line).contains(&target.name))?;
+        Some(Reason { line: Some(line), ..Reason::new(Kind::Doc, format!("names `{}`", target.name)) })
+    }
+
+    fn override_reason(&self, target: &Target, candidate: u32, features: &Features) -> Option<Reason> {
+        let places = [target.candidate, candidate].map(|place| &self.relations.candidates[place as usize]);
+        if features.same_name == 0.0 || places.iter().any(|place| place.kind != UnitKind::Method) {
+            return None;
+        }
+        let names = [target.candidate, candidate].map(|place| self.name(place));
+        let [owner, other] = names.map(|name| own_part(name.rsplit_once('.').map_or("", |(owner, _)| owner)));
+        let declares = |place: u32, owner: &str, base: &str| {
+            let file = self.relations.candidates[place as usize].file as usize;
+            let units =
+                self.relations.of_file[file].clone().map(|candidate| &self.relations.candidates[candidate]);
+            let mut types = units.filter(|place| place.kind == UnitKind::Type);
+            types.any(|place| {
+                let found = self.index.unit(place.unit);
+                own_part(&found.name) == owner && identifiers(&found.signature).any(|word| word == base)
+            })
+        };
+        if owner.is_empty() || other.is_empty() {
+            return None;
+        }
+        if declares(candidate, other, owner) {
+            return Some(Reason::new(Kind::Override, format!("overrides it in `{other}`")));
+        }
+        declares(target.candidate, owner, other)
+            .then(|| Reason::new(Kind::Override, format!("overridden by it in `{owner}`")))
+    }
+
+    fn type_reason(
+        &self,
+        target: &Target,
+        candidate: u32,
+        features: &Features,
+        texts: &mut Texts,
+    ) -> Option<Reason> {
+        let of_target = &self.relations.candidates[target.candidate as usize];
+        let of_place = &self.relations.candidates[candidate as usize];
+        if features.member > 0.0 {
+            let words = if of_place.kind == UnitKind::Type { "its type" } else { "a member of it" };
+            return Some(Reason::new(Kind::Type, words));
+        }
+        let name = own_part(self.name(candidate));
+        let (of, name, words) = match (of_place.kind, of_target.kind) {
+            (UnitKind::Type, _) if features.mentioned > 0.0 && self.is_only(of_place.own_name) => {
+                (of_target, name, "a type that it uses")
+            }
+            (_, UnitKind::Type) if features.mentions > 0.0 && self.is_only(of_target.own_name) => {
+                (of_place, target.name, "uses the type")
+            }
+            _ => return None,
+        };
+        let start = self.index.linked_unit(of.unit).start_line;
+        let line = texts
+            .find(of.file, start..=start + of.n_lines, |line| identifiers(line).any(|word| word == name))?;
+        Some(Reason { line: Some(line), ..Reason::new(Kind::Type, words) })
+    }
+
+    /// Whether a name means one thing in the tree.
+    fn is_only(&self, name: u32) -> bool {
+        self.relations.n_named.get(&name) == Some(&1)
+    }
+
+    fn change_reason(&self, target: &Target, candidate: u32) -> Option<Reason> {
+        let changes = self.changes;
+        let of_target = changes.of_candidate.get(target.candidate as usize)?;
+        let place = &self.relations.candidates[candidate as usize];
+        let is_both = |commit: &&u32| changes.candidates[**commit as usize].binary_search(&candidate).is_ok();
+        let of_file = |commit: &&u32| changes.files[**commit as usize].binary_search(&place.file).is_ok();
+        let both: Vec<u32> = of_target.iter().filter(is_both).copied().collect();
+        let is_same_file = place.file == self.relations.candidates[target.candidate as usize].file;
+        let (both, words) = if !both.is_empty() || is_same_file {
+            // A change of the file that holds both is not evidence.
+            (both, "changed in")
+        } else {
+            let words = if place.kind == UnitKind::Module { "changed in" } else { "its file changed in" };
+            (of_target.iter().filter(of_file).copied().collect(), words)
+        };
+        if both.is_empty() {
+            return None;
+        }
+        let commits =
+            both.iter().take(N_COMMITS).map(|commit| CommitView::short(changes.commit(*commit))).collect();
+        let evidence =
+            format!("{words} {} of its {}", both.len(), quarry_text::counted(of_target.len(), "commit"));
+        Some(Reason { commits, ..Reason::new(Kind::Change, evidence) })
+    }
+
+    fn literal_reason(
+        &self,
+        target: &Target,
+        candidate: u32,
+        features: &Features,
+        texts: &mut Texts,
+    ) -> Option<Reason> {
+        if features.literals == 0.0 {
+            return None;
+        }
+        let [of_target, of_place] =
+            [target.candidate, candidate].map(|place| &self.relations.candidates[place as usize]);
+        let common = shared(&of_target.literals, &of_place.literals);
+        let n = |literal: &u32| self.relations.n_with_literal.get(literal).copied().unwrap_or(u32::MAX);
+        let rarest = common.filter(|literal| n(literal) <= MAX_WITH_LITERAL).min_by_key(n)?;
+        let text = self.text_of(of_target.unit)?;
+        let literal = literals(&text).into_iter().find(|literal| hash(literal) == rarest)?;
+        let start = self.index.linked_unit(of_place.unit).start_line;
+        let line =
+            texts.find(of_place.file, start..=start + of_place.n_lines, |line| line.contains(literal))?;
+        let evidence = match n(&rarest) {
+            2 => format!("only both have `{literal}`"),
+            n => format!("one of {n} places with `{literal}`"),
+        };
+        Some(Reason { line: Some(line), ..Reason::new(Kind::Literal, evidence) })
+    }
+
+    fn twin_reason(&self, target: &Target, candidate: u32, features: &Features) -> Option<Reason> {
+        if features.twin == 0.0 {
+            return None;
+        }
+        let [a, b] = [target.candidate, candidate].map(|place| {
+            let text = self.text_of(self.relations.candidates[place as usize].unit).unwrap_or_default();
+            Shingles::of_identifiers(&text)
+        });
+        let similarity = a.similarity(&b);
+        let is_long = a.len().min(b.len()) >= MIN_SHINGLES;
+        (is_long && similarity >= TWIN).then(|| {
+            Reason::new(Kind::Twin, format!("near-duplicate: {:.0} % of both in common", similarity * 100.0))
+        })
+    }
+
+    fn name(&self, candidate: u32) -> &str {
+        self.index.linked_unit(self.relations.candidates[candidate as usize].unit).name
+    }
+
+    /// The commits that changed any of some units, newest first.
+    pub(crate) fn commits(&self, units: &[usize], limit: usize) -> Vec<CommitView> {
+        let changes = self.changes;
+        let candidates = units.iter().filter_map(|unit| self.relations.number_of(*unit));
+        let mut commits: Vec<u32> = candidates
+            .filter_map(|candidate| changes.of_candidate.get(candidate as usize))
+            .flatten()
+            .copied()
+            .collect();
+        commits.sort_unstable();
+        commits.dedup();
+        commits.into_iter().take(limit).map(|commit| CommitView::of(changes.commit(commit))).collect()
+    }
+}
+
+impl Reason {
+    fn new(kind: Kind, evidence: impl Into<String>) -> Self {
+        Self { kind, evidence: evidence.into(), target: None, line: None, certain: true, commits: Vec::new() }
+    }
+}
+
+impl CommitView {
+    /// With its whole message.
+    pub(crate) fn of(commit: &LoggedCommit) -> Self {
+        Self { message: Some(commit.message.clone()), ..Self::short(commit) }
+    }
+
+    fn short(commit: &LoggedCommit) -> Self {
+        let (id, subject) = (commit.id.to_string(), commit.subject().to_owned());
+        Self { id, time: commit.seconds, subject, files: commit.n_files, message: None }
+    }
+}
+
+/// The lines of files, each read once.
+struct Texts<'s, 'a> {
+    sources: &'s Sources<'a>,
+    known: HashMap<u32, Vec<String>>,
+}
+
+impl Texts<'_, '_> {
+    fn lines(&mut self, file: u32) -> &[String] {
+        let Self { sources, known } = self;
+        known.entry(file).or_insert_with(|| {
+            let found = &sources.relations.files[file as usize];
+            let text = sources.index.file(found.root, &found.path).and_then(|file| file.text().ok());
+            text.map_or_else(Vec::new, |text| text.to_str().lines().map(str::to_owned).collect())
+        })
+    }
+
+    fn line(&mut self, file: u32, line: u32) -> Option<Line> {
+        self.find(file, line..=line, |_| true)
+    }
+
+    /// The first of some lines (1-based) that is wanted.
+    fn find(
+        &mut self,
+        file: u32,
+        lines: std::ops::RangeInclusive<u32>,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Option<Line> {
+        let found = lines.clone().zip(self.lines(file).get(*lines.start() as usize - 1..)?);
+        let (line, text) = found.into_iter().find(|(_, text)| is_wanted(text))?;
+        let mut shown: String = text.trim().chars().take(MAX_LINE_CHARS).collect();
+        if shown.len() < text.trim().len() {
+            shown.push('…');
+        }
+        let found = &self.sources.relations.files[file as usize];
+        Some(Line { path: found.path.clone(), line, text: shown })
+    }
+}

@@ -1,0 +1,231 @@
+//! The relations and the history of an indexed tree, kept in the user's cache.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use quarry_history::ChangeLog;
+pub use quarry_history::DEFAULT_COMMITS;
+use quarry_index::Index;
+use quarry_session::Tree;
+use serde::Serialize;
+
+use crate::changes::{Changes, LoggedRoot};
+use crate::features::Sources;
+use crate::kept::note_roots;
+use crate::relations::Relations;
+
+/// Name of the directory in the user's cache.
+pub const DIRECTORY: &str = "related";
+
+pub(crate) const RELATIONS: &str = "relations";
+pub(crate) const HISTORY: &str = "history";
+
+/// Progress of opening.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// Number of commits that were read.
+    Commits(usize),
+    /// Number of files whose relations were read, and of those to read.
+    Files(usize, usize),
+}
+
+/// Options of opening.
+pub struct OpenOptions<'a> {
+    /// Directory of the caches; `None` keeps nothing.
+    pub cache: Option<PathBuf>,
+    /// Maximum number of commits that are read; 0 for none.
+    pub commits: usize,
+    /// Whether new commits are read; otherwise only what was read before counts.
+    pub reads_history: bool,
+    /// Asked often; once true, reading the history ends with what was read.
+    pub is_cancelled: &'a (dyn Fn() -> bool + Sync),
+    /// Told of progress.
+    pub on_event: &'a (dyn Fn(Event) + Sync),
+}
+
+impl Default for OpenOptions<'_> {
+    fn default() -> Self {
+        Self {
+            cache: quarry_files::cache_directory().map(|cache| cache.join(DIRECTORY)),
+            commits: DEFAULT_COMMITS,
+            reads_history: true,
+            is_cancelled: &|| false,
+            on_event: &|_| {},
+        }
+    }
+}
+
+impl OpenOptions<'_> {
+    /// Directory of the caches of some directories.
+    fn place(&self, roots: &[&str]) -> Option<PathBuf> {
+        Some(self.cache.as_ref()?.join(quarry_files::digest(roots)))
+    }
+}
+
+/// How far the history of a searched path is read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HistoryView {
+    /// Absolute path of the tree.
+    pub root: String,
+    /// Number of commits that changed something in the tree.
+    pub commits: usize,
+    /// The newest one that the history goes back from; null if none was read.
+    pub head: Option<String>,
+    /// Whether all commits were read that the limit allows.
+    pub complete: bool,
+    /// Whether older commits were left out because of the limit.
+    pub cut: bool,
+    /// Whether older commits are missing in the clone.
+    pub shallow: bool,
+    /// Why there is no history, or an older one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+impl HistoryView {
+    fn new(root: &str, log: Option<&ChangeLog>, problem: Option<String>) -> Self {
+        Self {
+            root: root.to_owned(),
+            commits: log.map_or(0, |log| log.commits.len()),
+            head: log.and_then(|log| log.head).map(|head| head.to_string()),
+            complete: log.is_some_and(|log| log.is_complete),
+            cut: log.is_some_and(|log| log.is_cut),
+            shallow: log.is_some_and(|log| log.is_shallow),
+            problem,
+        }
+    }
+
+    /// The state in a few words.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let counted = quarry_text::counted(self.commits, "commit");
+        match self {
+            Self { head: None, problem: Some(problem), .. } => format!("no history: {problem}"),
+            Self { head: None, .. } => "no history was read".to_owned(),
+            Self { shallow: true, .. } => format!("history of {counted}: a shallow clone"),
+            Self { complete: false, .. } => format!("history of {counted}, to be continued"),
+            Self { cut: true, .. } => format!("history of {counted}, the latest"),
+            _ => format!("history of {counted}"),
+        }
+    }
+}
+
+/// The relations and the history of a tree.
+pub struct RelatedTree {
+    /// The relations.
+    pub relations: Relations,
+    /// The history.
+    pub changes: Changes,
+    /// How far it is read, for each searched path.
+    pub histories: Vec<HistoryView>,
+}
+
+impl RelatedTree {
+    /// Opens them for a tree, and reads what is new. That there is no history is no error.
+    #[must_use]
+    pub fn open(tree: &Tree, options: &OpenOptions) -> Self {
+        let (index, roots) = (&tree.index, roots_of(tree));
+        let all: Vec<&str> = roots.iter().map(String::as_str).collect();
+        let place = options.place(&all);
+        if let Some(place) = &place {
+            let _ = note_roots(place, &all);
+        }
+        let kept_at = place.map(|place| place.join(RELATIONS));
+        let on_file = |done, total| (options.on_event)(Event::Files(done, total));
+        let relations = Relations::open(index, kept_at.as_deref(), &on_file);
+        let (mut logged, mut histories) = (Vec::new(), Vec::new());
+        for (number, root) in roots.iter().enumerate() {
+            let kept_at = options.place(&[root]).map(|place| place.join(HISTORY));
+            let (log, problem, _) = open_history(Path::new(root), kept_at.as_deref(), options);
+            histories.push(HistoryView::new(root, log.as_ref(), problem));
+            logged.extend(log.map(|log| LoggedRoot { root: number, log: Arc::new(log), from: 0 }));
+        }
+        let changes = Changes::new(&relations, &|unit| index.linked_unit(unit).name.to_owned(), logged);
+        Self { relations, changes, histories }
+    }
+
+    /// What features are computed from.
+    pub(crate) fn sources<'a>(&'a self, index: &'a Index) -> Sources<'a> {
+        Sources { index, relations: &self.relations, changes: &self.changes }
+    }
+}
+
+/// The absolute directories that the paths of a tree's files are relative to.
+pub(crate) fn roots_of(tree: &Tree) -> Vec<String> {
+    (0..tree.n_paths()).map(|number| tree.root(number)).collect()
+}
+
+/// Reads what is new in the histories of some directories into the caches. Returns whether there was anything, and by
+/// directory why there is no history.
+pub(crate) fn read_histories(roots: &[String], options: &OpenOptions) -> (bool, HashMap<String, String>) {
+    let (mut any_is_new, mut problems) = (false, HashMap::new());
+    for root in roots {
+        let kept_at = options.place(&[root]).map(|place| place.join(HISTORY));
+        let (_, problem, is_new) = open_history(Path::new(root), kept_at.as_deref(), options);
+        any_is_new |= is_new;
+        problems.extend(problem.map(|problem| (root.clone(), problem)));
+    }
+    (any_is_new, problems)
+}
+
+/// How far the history of a tree is read, without reading more.
+#[must_use]
+pub fn history_status(root: &Path) -> Option<HistoryView> {
+    let root = root.to_string_lossy();
+    let place = quarry_files::cache_directory()?.join(DIRECTORY).join(quarry_files::digest(&[&root]));
+    let log = ChangeLog::open(&place.join(HISTORY))?;
+    Some(HistoryView::new(&root, Some(&log), None))
+}
+
+/// The history of a directory, why it lacks new commits, and whether it has any that it lacked before.
+fn open_history(
+    root: &Path,
+    kept_at: Option<&Path>,
+    options: &OpenOptions,
+) -> (Option<ChangeLog>, Option<String>, bool) {
+    if options.commits == 0 {
+        return (None, Some("not read".to_owned()), false);
+    }
+    let kept = kept_at.and_then(ChangeLog::open).filter(|log| log.tree == root);
+    if !options.reads_history {
+        return (kept, None, false);
+    }
+    #[cfg(feature = "git")]
+    {
+        let update = quarry_history::UpdateOptions {
+            commits: options.commits,
+            is_bare: false,
+            is_cancelled: options.is_cancelled,
+            on_progress: &|n| (options.on_event)(Event::Commits(n)),
+        };
+        let before = kept.as_ref().map(|log| (log.head, log.is_complete));
+        let log = kept.unwrap_or_else(|| ChangeLog::new(root));
+        match log.update(root, &update) {
+            Ok(log) => {
+                let is_new = before != Some((log.head, log.is_complete));
+                if is_new {
+                    if let Some(place) = kept_at.and_then(Path::parent) {
+                        let _ = note_roots(place, &[&root.to_string_lossy()]);
+                    }
+                    // It is a cache: what cannot be kept is read again.
+                    let _ = kept_at.map(|path| log.save(path));
+                }
+                (Some(log), None, is_new)
+            }
+            Err(error) => (None, Some(problem(&error)), false),
+        }
+    }
+    #[cfg(not(feature = "git"))]
+    (kept, Some("this build cannot read git repositories".to_owned()), false)
+}
+
+#[cfg(feature = "git")]
+fn problem(error: &quarry_history::GitError) -> String {
+    match error {
+        quarry_history::GitError::NoRepository(_) => "no git repository".to_owned(),
+        quarry_history::GitError::Empty(_) => "no commits".to_owned(),
+        other => other.to_string(),
+    }
+}

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::api::{EmbedRequest, Embedded, MAX_CALLS, ProgressView, TreesView};
 use crate::events::MEDIA_TYPE;
 use crate::fitted::Fitted;
-use crate::params::SWITCHES;
+use crate::params::{SWITCHES, WAIT};
 use crate::problem::ProblemView;
 use crate::question::{MAX_QUERY_CHARS, MAX_RESULTS, MAX_TEXT_BYTES};
 
@@ -85,11 +85,12 @@ pub fn description() -> Value {
     let search = schema(schemas.subschema_for::<Fitted<SearchQuestion>>());
     let asked = [vec![query], units()].concat();
     let about = "Finds code by what it does, as `quarry search --json`.";
-    add("/api/v1/search", about, &[], &asked, search.clone());
+    let in_address = [&asked[..], &[wait()]].concat();
+    add("/api/v1/search", about, &[], &in_address, search.clone());
     let similar = schema(schemas.subschema_for::<Fitted<SimilarQuestion>>());
     let mut unit_at = [position.to_vec(), units()].concat();
     unit_at.retain(|parameter| parameter.0 != "tree");
-    unit_at.push(tree());
+    unit_at.extend([tree(), wait()]);
     add(
         "/api/v1/similar",
         "Finds code like the code at a line, as `quarry similar --json`.",
@@ -125,7 +126,8 @@ pub fn description() -> Value {
     let stream = operation(about, &[], &asked, events(&mut schemas));
     paths.insert("/api/v1/search/stream".to_owned(), json!({ "get": stream }));
     let about = "Finds code as with GET, by a text of up to 64 KiB.";
-    let mut by_text = operation(about, &[], &[], json_answer(&search));
+    // Answered before the body is read.
+    let mut by_text = operation(about, &[], &[wait()], json_answer(&search));
     by_text["requestBody"] = json_body(&object_of(&asked));
     paths["/api/v1/search"]["post"] = by_text;
     let mut embed = operation("Embeds texts with the model of the trees.", &[], &[], {
@@ -181,7 +183,7 @@ fn json_body(schema: &Value) -> Value {
     json!({ "required": true, "content": { "application/json": { "schema": schema } } })
 }
 
-/// The schema of an object of parameters. Its query may be longer than in an address, and its switches are such.
+/// The schema of an object of parameters. Its query may be longer than in an address, and its switches are booleans.
 fn object_of(parameters: &[Parameter]) -> Value {
     let property = |(name, schema, _, about): &Parameter| {
         let mut schema = match *name {
@@ -235,6 +237,12 @@ fn named(mut schemas: SchemaGenerator, problem: Value) -> Value {
         all.insert("Problem".to_owned(), found);
     }
     Value::Object(all)
+}
+
+/// The parameter of each request that needs an index.
+fn wait() -> Parameter {
+    let about = "0 refuses at once while the first index is built; otherwise up to 10 s are waited.";
+    (WAIT, switch(), false, about)
 }
 
 fn text() -> Value {
@@ -296,12 +304,6 @@ fn units() -> Vec<Parameter> {
             switch(),
             false,
             "Say why each result stands where it does, and show the parts of each score.",
-        ),
-        (
-            "wait",
-            switch(),
-            false,
-            "0 refuses at once while the first index is built; otherwise up to 10 s are waited.",
         ),
         (
             "threshold",

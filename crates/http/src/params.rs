@@ -41,6 +41,9 @@ impl Params {
         let mut pairs = Vec::new();
         for (name, value) in object {
             let name = own_name(name);
+            if name == WAIT {
+                return Err(Problem::bad_request(format!("{WAIT}: belongs in the address, as ?{WAIT}=0")));
+            }
             let text = |value: &Value| value.as_str().map(str::to_owned);
             let (expected, texts) = if NUMBERS.contains(&name) {
                 ("a number", value.as_number().map(|number| vec![number.to_string()]))

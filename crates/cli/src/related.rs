@@ -136,7 +136,7 @@ pub fn print_commits(found: &Commits, is_json: bool) -> anyhow::Result<ExitCode>
 }
 
 fn commit_line(commit: &CommitView) -> String {
-    format!("{}  {}  {}\n", &commit.id[..10], date(commit.time), printable(&commit.subject))
+    format!("{}  {}  {}\n", commit.short_id(), commit.day(), printable(&commit.subject))
 }
 
 /// The time that a command reads a history for: the rest of a long one is read by the next command.
@@ -250,39 +250,8 @@ fn place_text(tree: &Tree, place: &Place) -> String {
             let _ = writeln!(text, "         {}:{}: {shown}", printable(&path), line.line);
         }
         for commit in commits {
-            let _ = writeln!(text, "         {} {}", &commit.id[..10], printable(&commit.subject));
+            let _ = writeln!(text, "         {} {}", commit.short_id(), printable(&commit.subject));
         }
     }
     text
-}
-
-/// The day of a time in seconds since 1970, as `2026-11-29`.
-fn date(seconds: i64) -> String {
-    // Hinnant, *chrono-Compatible Low-Level Date Algorithms*, `civil_from_days`.
-    let days = seconds.div_euclid(86_400) + 719_468;
-    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    let year = year + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_are_those_of_the_calendar() {
-        for (seconds, expected) in [
-            (0, "1970-01-01"),
-            (951_782_400, "2000-02-29"),
-            (-86_400, "1969-12-31"),
-            (1_795_910_400, "2026-11-29"),
-        ] {
-            assert_eq!(date(seconds), expected);
-        }
-    }
 }

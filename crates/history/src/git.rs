@@ -75,7 +75,7 @@ pub struct Header {
     pub author: String,
     /// Number of parents: 0 for a root commit (and at the end of a shallow clone), 2 or more for a merge.
     pub parents: usize,
-    /// Time of the commit, in seconds since 1970.
+    /// When the change was made (the author's date), in seconds since 1970.
     pub seconds: i64,
 }
 
@@ -462,7 +462,7 @@ fn header(commit: &RawCommit<'_>) -> Header {
         message: text(message),
         author: text(commit.author().name_bytes()),
         parents: commit.parent_count(),
-        seconds: commit.time().seconds(),
+        seconds: commit.author().when().seconds(),
     }
 }
 

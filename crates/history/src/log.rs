@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 /// Incremented when the same commits lead to another log.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Maximum size of the file of a log, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
@@ -55,7 +55,7 @@ pub type Place = (u32, u32);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoggedCommit {
     pub id: CommitId,
-    /// Time of the commit, in seconds since 1970.
+    /// When the change was made (the author's date), in seconds since 1970.
     pub seconds: i64,
     /// The message without addresses of people, cut off after [`MAX_MESSAGE_BYTES`](Self::MAX_MESSAGE_BYTES).
     pub message: String,

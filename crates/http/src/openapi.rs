@@ -1,7 +1,7 @@
 //! The description of the API, from the types of its answers.
 
 use quarry_index::RANKINGS;
-use quarry_related::{Kind, Related};
+use quarry_related::{Commits, Kind, Related};
 use quarry_session::{
     AnswerEnd, Callees, Callers, FileView, ResultView, SearchQuestion, SimilarQuestion, StatusView,
 };
@@ -114,6 +114,12 @@ pub fn description() -> Value {
         &[&subject[..4], &of_places].concat(),
         related,
     );
+    let commits = schema(schemas.subschema_for::<Commits>());
+    let k = json!({ "type": "integer", "minimum": 1, "maximum": MAX_RESULTS });
+    let of_commits =
+        [asked[0].clone(), ("k", k, false, "Maximum number of commits; `limit` is the same.")];
+    let about = "Finds commits by their messages and what they changed, as `quarry search --kind commit --json`.";
+    add("/api/v1/commits", about, &[], &of_commits, commits);
     let callees = schema(schemas.subschema_for::<Callees>());
     add("/api/v1/callees", "Lists what something calls, as `quarry callees --json`.", &[], &subject, callees);
     let file = schema(schemas.subschema_for::<FileView>());

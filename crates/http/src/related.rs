@@ -1,19 +1,62 @@
-//! What else must change, over HTTP.
+//! What else must change, and commits, over HTTP.
 
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use quarry_related::{Kind, Question, Related, RelatedError, Subject};
-use quarry_session::Need;
+use quarry_related::{Commits, CommitsError, Kind, Question, Related, RelatedError, RelatedTree, Subject};
+use quarry_session::{Need, Tree};
 
 use crate::app::App;
 use crate::params::Params;
 use crate::problem::Problem;
-use crate::question::{MAX_RESULTS, Position};
+use crate::question::{MAX_RESULTS, Position, query};
 
 /// Places that are listed where a request does not say how many.
 const DEFAULT_LIMIT: usize = 20;
+
+/// A question of a request.
+pub(crate) struct RelatedAsked {
+    subject: Subject,
+    kinds: Vec<Kind>,
+    limit: usize,
+}
+
+impl RelatedAsked {
+    pub(crate) fn read(params: &Params, app: &App) -> Result<Self, Problem> {
+        let kind = |name: &String| {
+            name.parse::<Kind>().map_err(|problem| Problem::bad_request(format!("kind: {problem}")))
+        };
+        let kinds = params.all("kind").iter().map(kind).collect::<Result<_, _>>()?;
+        Ok(Self { subject: subject(params, app)?, kinds, limit: limit(params)? })
+    }
+
+    pub(crate) fn answer(&self, related: &RelatedTree, tree: &Tree) -> Result<Related, Problem> {
+        self.answer_with(related, tree, &self.kinds)
+    }
+
+    /// The commits that changed what is asked about.
+    pub(crate) fn commits(&self, related: &RelatedTree, tree: &Tree) -> Result<Related, Problem> {
+        self.answer_with(related, tree, &[Kind::Commit])
+    }
+
+    fn answer_with(&self, related: &RelatedTree, tree: &Tree, kinds: &[Kind]) -> Result<Related, Problem> {
+        let Self { subject, limit, .. } = self;
+        let question = Question { subject, kinds, limit: *limit, open_time: Duration::ZERO };
+        related.answer(tree, &question).map_err(|error| match error {
+            RelatedError::Index(error) => error.into(),
+            error => Problem::not_found(error.to_string()),
+        })
+    }
+}
+
+fn limit(params: &Params) -> Result<usize, Problem> {
+    let limit = params.number("k")?.unwrap_or(DEFAULT_LIMIT);
+    if !(1..=MAX_RESULTS).contains(&limit) {
+        return Err(Problem::bad_request(format!("k: expected 1 to {MAX_RESULTS}, found {limit}")));
+    }
+    Ok(limit)
+}
 
 fn subject(params: &Params, app: &App) -> Result<Subject, Problem> {
     if let Some(name) = params.get("name") {
@@ -34,23 +77,31 @@ fn subject(params: &Params, app: &App) -> Result<Subject, Problem> {
 }
 
 pub(crate) async fn related(State(app): State<App>, params: Params) -> Result<Json<Related>, Problem> {
-    let subject = subject(&params, &app)?;
-    let limit = params.number("k")?.unwrap_or(DEFAULT_LIMIT);
-    if !(1..=MAX_RESULTS).contains(&limit) {
-        return Err(Problem::bad_request(format!("k: expected 1 to {MAX_RESULTS}, found {limit}")));
-    }
-    let kind = |name: &String| {
-        name.parse::<Kind>().map_err(|problem| Problem::bad_request(format!("kind: {problem}")))
-    };
-    let kinds: Vec<Kind> = params.all("kind").iter().map(kind).collect::<Result<_, _>>()?;
+    let asked = RelatedAsked::read(&params, &app)?;
     let background = app.related.clone();
     let answer = app.ask(move |current| {
         let tree = current.tree.tree_for(&Need::Calls)?;
-        let question = Question { subject: &subject, kinds: &kinds, limit, open_time: Duration::ZERO };
-        background.of(&tree).answer(&tree, &question).map_err(|error| match error {
-            RelatedError::Index(error) => error.into(),
-            error => Problem::not_found(error.to_string()),
-        })
+        asked.answer(&background.of(&tree), &tree)
     });
     Ok(Json(answer.await?))
+}
+
+/// Commits by the words of a query, as pages and the API answer them.
+pub(crate) async fn find_commits(app: &App, params: &Params) -> Result<Commits, Problem> {
+    params.only(&["q", "k"])?;
+    let (text, limit) = (query(params)?.to_owned(), limit(params)?);
+    let (background, trees) = (app.related.clone(), app.trees.clone());
+    let found = app.ask(move |current| {
+        let tree = current.tree.tree_for(&Need::Calls)?;
+        let found = background.of(&tree).commits(&tree, &text, Some(trees.model.as_ref()), limit);
+        found.map_err(|error| match error {
+            CommitsError::Index(error) => error.into(),
+            CommitsError::Embed(error) => Problem::internal(&error),
+        })
+    });
+    found.await
+}
+
+pub(crate) async fn commits(State(app): State<App>, params: Params) -> Result<Json<Commits>, Problem> {
+    Ok(Json(find_commits(&app, &params).await?))
 }

@@ -27,11 +27,13 @@ const MAX_BODY_BYTES: usize = 64 << 10;
 const MAX_TIME: Duration = Duration::from_secs(30);
 
 /// The beginnings of paths that need an index.
-const NEED_INDEX: [&str; 11] = [
+const NEED_INDEX: [&str; 16] = [
     "/api/v1/search",
     "/api/v1/similar",
     "/api/v1/callers",
     "/api/v1/callees",
+    "/api/v1/related",
+    "/api/v1/commits",
     "/api/v1/units/",
     "/file/",
     "/raw/",
@@ -39,6 +41,9 @@ const NEED_INDEX: [&str; 11] = [
     "/card/",
     "/similar",
     "/calls",
+    "/related",
+    "/commits",
+    "/history/",
 ];
 
 /// Nothing is loaded from elsewhere, no page may show another one, and no script runs but the server's own.
@@ -50,6 +55,9 @@ pub(crate) fn router(app: App) -> Router {
         .route("/", get(pages::search))
         .route("/similar", get(pages::similar))
         .route("/calls", get(pages::calls))
+        .route("/related", get(pages::related))
+        .route("/commits", get(pages::commits))
+        .route("/history/{tree}/{*path}", get(pages::history))
         .route("/dir/{tree}", get(pages::top_directory))
         .route("/dir/{tree}/{*path}", get(pages::directory))
         .route("/file/{tree}/{*path}", get(pages::file))
@@ -65,6 +73,7 @@ pub(crate) fn router(app: App) -> Router {
         .route("/api/v1/search/stream", get(api::search_stream))
         .route("/api/v1/similar", get(api::similar))
         .route("/api/v1/related", get(related::related))
+        .route("/api/v1/commits", get(related::commits))
         .route("/api/v1/callers", get(api::callers))
         .route("/api/v1/callees", get(api::callees))
         .route("/api/v1/units/{tree}/{*path}", get(api::units))

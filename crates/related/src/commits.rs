@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use quarry_embed::{EmbedError, Embedder};
+use quarry_index::Hit;
 use quarry_index::lexical::{Bm25f, Groups, LexicalIndex, LexicalText};
+use quarry_index::rules;
 use quarry_session::{DefinitionView, Tree, milliseconds};
 use quarry_text::query_terms;
 use serde::Serialize;
@@ -56,7 +58,44 @@ pub struct CommitResult {
     pub functions: Vec<DefinitionView>,
 }
 
+/// The history of a file.
+pub struct FileHistory {
+    /// The functions, methods and types that commits changed, in the order of lines: each with its latest commit and the
+    /// number of its commits.
+    pub definitions: Vec<(Hit, CommitView, usize)>,
+    /// The latest commits of the file, newest first.
+    pub commits: Vec<CommitView>,
+    /// Number of all its commits.
+    pub n_commits: usize,
+}
+
 impl RelatedTree {
+    /// The history of a file, given by the number of the searched path and the path relative to that, with at most
+    /// `limit` commits.
+    #[must_use]
+    pub fn file_history(&self, tree: &Tree, root: usize, path: &str, limit: usize) -> FileHistory {
+        let Self { relations, changes, .. } = self;
+        let mut found = FileHistory { definitions: Vec::new(), commits: Vec::new(), n_commits: 0 };
+        for unit in relations.units_of_file(root, path) {
+            let Some(number) = relations.number_of(unit) else { continue };
+            let hit = tree.index.unit(unit);
+            if let [latest, ..] = changes.of_candidate[number as usize].as_slice()
+                && rules::is_definition(hit.kind)
+            {
+                let n_commits = changes.of_candidate[number as usize].len();
+                found.definitions.push((hit, CommitView::short(changes.commit(*latest)), n_commits));
+            }
+            let of_file = &changes.of_file[relations.candidates[number as usize].file as usize];
+            if found.n_commits == 0 {
+                found.n_commits = of_file.len();
+                let views = of_file.iter().take(limit).map(|commit| CommitView::short(changes.commit(*commit)));
+                found.commits = views.collect();
+            }
+        }
+        found.definitions.sort_by_key(|(hit, ..)| hit.start_line);
+        found
+    }
+
     /// The commits that answer a query, best first: by the words of their messages and of the names that they changed, and
     /// by the meaning of the first lines.
     ///

@@ -21,7 +21,7 @@ mod tree;
 pub use answer::{Question, Related, RelatedError, Subject};
 pub use background::Background;
 pub use changes::{Changes, LoggedRoot};
-pub use commits::{CommitResult, Commits, CommitsError};
+pub use commits::{CommitResult, Commits, CommitsError, FileHistory};
 pub use features::{FEATURES, Features, Known, Sources};
 pub use kept::KeptRelations;
 pub use kind::Kind;

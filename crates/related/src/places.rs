@@ -69,7 +69,7 @@ pub struct Line {
 pub struct CommitView {
     /// In hexadecimal.
     pub id: String,
-    /// Seconds since 1970.
+    /// When the change was made (the author's date), in seconds since 1970.
     pub time: i64,
     /// First line of the message.
     pub subject: String,
@@ -501,7 +501,28 @@ impl CommitView {
         Self { message: Some(commit.message.clone()), ..Self::short(commit) }
     }
 
-    fn short(commit: &LoggedCommit) -> Self {
+    /// The day of the change in UTC, as `2026-11-29`.
+    #[must_use]
+    pub fn day(&self) -> String {
+        // Hinnant, *chrono-Compatible Low-Level Date Algorithms*, `civil_from_days`.
+        let days = self.time.div_euclid(86_400) + 719_468;
+        let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+        let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year + year / 4 - year / 100);
+        let month = (5 * of_year + 2) / 153;
+        let day = of_year - (153 * month + 2) / 5 + 1;
+        let month = if month < 10 { month + 3 } else { month - 9 };
+        let year = year + era * 400 + i64::from(month <= 2);
+        format!("{year:04}-{month:02}-{day:02}")
+    }
+
+    /// The id as people quote it.
+    #[must_use]
+    pub fn short_id(&self) -> &str {
+        self.id.get(..10).unwrap_or(&self.id)
+    }
+
+    pub(crate) fn short(commit: &LoggedCommit) -> Self {
         let (id, subject) = (commit.id.to_string(), commit.subject().to_owned());
         Self { id, time: commit.seconds, subject, files: commit.n_files, message: None }
     }
@@ -542,5 +563,24 @@ impl Texts<'_, '_> {
         }
         let found = &self.sources.relations.files[file as usize];
         Some(Line { path: found.path.clone(), line, text: shown })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for (seconds, expected) in [
+            (0, "1970-01-01"),
+            (951_782_400, "2000-02-29"),
+            (-86_400, "1969-12-31"),
+            (1_795_910_400, "2026-11-29"),
+        ] {
+            let id = "0123456789abcdef".to_owned();
+            let commit = CommitView { id, time: seconds, subject: String::new(), files: 1, message: None };
+            assert_eq!((commit.day().as_str(), commit.short_id()), (expected, "0123456789"));
+        }
     }
 }

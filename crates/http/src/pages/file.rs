@@ -191,8 +191,12 @@ impl FilePage<'_> {
                 @if let Some(hit) = unit {
                     @if rules::is_definition(hit.kind) && !self.tree.is_elsewhere() {
                         a href=(position(hit.start_line).link("/calls")) { "Calls" } " "
+                        a href=(position(hit.start_line).link("/related")) { "Related" } " "
                     }
                     a href=(position(hit.start_line).link("/similar")) { "Similar" } " "
+                }
+                @if let Shown::Indexed(_) = self.file {
+                    @if !self.tree.is_elsewhere() { a href={ "/history/" (place(name, path)) } { "History" } " " }
                 }
                 a href={ "/raw/" (place(name, path)) } { "Raw" } " "
                 button type="button" data-copy=(path) { "Copy path" } " "

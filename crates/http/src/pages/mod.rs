@@ -8,6 +8,7 @@ mod file;
 mod filters;
 pub(crate) mod layout;
 mod refusal;
+mod related;
 mod results;
 mod start;
 
@@ -26,6 +27,7 @@ pub(crate) use directory::{directory, top_directory};
 pub(crate) use file::{file, raw};
 pub(crate) use layout::{ASSETS, path_text};
 pub(crate) use refusal::{ProblemPage, login};
+pub(crate) use related::{commits, history, related};
 pub(crate) use results::{search, similar};
 
 use crate::app::App;

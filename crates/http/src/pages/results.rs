@@ -24,7 +24,7 @@ use crate::highlight::ColoredLines;
 use crate::metrics::Stage;
 use crate::params::Params;
 use crate::problem::Problem;
-use crate::question::{COMMON, MAX_RESULTS, Position, Question, query};
+use crate::question::{COMMON, MAX_QUERY_CHARS, MAX_RESULTS, Position, Question, query};
 use crate::trees::{Progress, Trees};
 
 /// Lines of a result, about, where a request does not say how many.
@@ -102,6 +102,9 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
                 }
                 @if let Some(read_as) = &read_as { ". Searched for " b { (read_as) } "." }
                 " " button type="button" data-save="1" { "Save query" }
+                @if !tree.is_elsewhere() && text.len() <= MAX_QUERY_CHARS {
+                    " " a href=(Params::default().with("q", &text).link("/commits")) { "Commits" }
+                }
             }
             (narrowing.chosen())
             @for note in &answer.notes { p .notice { (sentence(note)) } }
@@ -322,6 +325,7 @@ impl ResultsShown<'_> {
                             @if hit.unit != Hit::NO_UNIT { a href=(position.link("/similar")) { "Similar code" } }
                             @if is_definition && !self.tree.is_elsewhere() {
                                 " " a href=(position.link("/calls")) { "Calls" }
+                                " " a href=(position.link("/related")) { "Related" }
                             }
                             @for link in &self.trees.links {
                                 " " a href=(link.address(tree, &result.root, &result.path, unit.start_line)) { (link.name) }

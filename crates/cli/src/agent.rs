@@ -46,10 +46,10 @@ struct ScopeView {
     files: Vec<String>,
 }
 
-/// What was written, in the user's state directory.
+/// Name of the record of written files, in the user's state directory.
 const RECEIPTS_FILE: &str = "agents.json";
 
-/// The largest file of definitions; that of the known agents has 20 KiB.
+/// Maximum size of a file of definitions; that of the known agents has 20 KiB.
 const MAX_DEFINITION_BYTES: u64 = 1 << 20;
 
 /// The name of this program on PATH.
@@ -233,8 +233,8 @@ fn environment(project: &Path, scope: Scope, command: Option<&str>) -> anyhow::R
     })
 }
 
-/// How agents start Quarry: by its name, which still works after an update. For the user by the path of this program,
-/// where PATH leads to another one or to none; a project is shared with machines that have other paths.
+/// The command with which agents start Quarry: its name, which still works after an update. For the user, the path of
+/// this program if PATH leads to another one or to none; a project is shared with machines that have other paths.
 fn command_for(scope: Scope) -> String {
     match env::current_exe() {
         Ok(own) if scope == Scope::User && !is_on_path(&own) => own.to_string_lossy().into_owned(),
@@ -242,7 +242,7 @@ fn command_for(scope: Scope) -> String {
     }
 }
 
-/// Whether this program is the one that PATH leads to, wherever an agent is started.
+/// Returns true if PATH leads to this program, regardless of where an agent is started.
 fn is_on_path(own: &Path) -> bool {
     let file = format!("{NAME}{}", env::consts::EXE_SUFFIX);
     let directories = env::var_os("PATH").unwrap_or_default();

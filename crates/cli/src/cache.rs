@@ -1,4 +1,4 @@
-//! `quarry cache`: what is kept on this machine so that it need not be made again, and removing it.
+//! `quarry cache`: data cached on this machine, and their removal.
 
 use std::fmt::Write as _;
 use std::io;
@@ -177,7 +177,7 @@ pub fn run(args: &CacheArgs) -> anyhow::Result<ExitCode> {
         Action::Prune { kinds, older_than, all, dry_run, json } => {
             let selection = match older_than {
                 _ if *all => Selection::All,
-                // Before the clock began nothing was used.
+                // Nothing was used before the epoch.
                 Some(age) => {
                     Selection::UnusedSince(SystemTime::now().checked_sub(*age).unwrap_or(UNIX_EPOCH))
                 }
@@ -288,7 +288,7 @@ impl Kind {
 
 pub use quarry_embed::shipped::VECTORS;
 
-/// Where in that directory the answers of servers are kept.
+/// Directory of the answers of servers, in the directory of vectors.
 pub const ANSWERS: &str = "answers";
 
 /// Runs a step for each directory that exists and is not a link, and collects the results.
@@ -338,7 +338,7 @@ fn table(listed: &Listed) -> String {
     text
 }
 
-/// How long ago a time was, to a day.
+/// The age of a time, to a day.
 fn ago(time: SystemTime) -> String {
     let age = SystemTime::now().duration_since(time).unwrap_or_default();
     match age.as_secs() / DAY.as_secs() {
@@ -348,7 +348,7 @@ fn ago(time: SystemTime) -> String {
     }
 }
 
-/// Removes what is selected, and says what it was, and how much of it could not be removed.
+/// Removes the selected entries; returns them, and the number of those that could not be removed.
 fn prune(kinds: &KindArgs, selection: Selection, dry_run: bool) -> anyhow::Result<(Removed, usize)> {
     let (mut removed, mut left, mut n_failed) = (Vec::new(), Vec::new(), 0);
     let pruned = for_each(kinds, |kind, directory| kind.prune(directory, selection, dry_run))?;
@@ -386,10 +386,10 @@ fn report(removed: &Removed) -> String {
     text
 }
 
-/// A time such as `30d`: a whole number of hours, days or weeks.
+/// A duration such as `30d`: a whole number of hours, days or weeks.
 ///
 /// # Errors
-/// When it is none.
+/// When it is not one.
 fn parse_age(text: &str) -> anyhow::Result<Duration> {
     const EXPECTED: &str = "expected hours, days or weeks, such as 12h, 30d or 8w";
     let text = text.trim();

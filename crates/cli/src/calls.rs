@@ -1,4 +1,4 @@
-//! `quarry callers` and `quarry callees`: who calls a definition, and what it calls.
+//! `quarry callers` and `quarry callees`: callers and callees of a definition.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::results::FilterArgs;
 use crate::settings::{self, Settings};
 use crate::similar::{position, relative};
 
-/// Call sites, or callees, that are printed by default.
+/// Number of call sites, or callees, printed by default.
 const DEFAULT_LIMIT: usize = 100;
 
 /// Maximum number of partially analyzed files that are listed.
@@ -52,24 +52,24 @@ fn subject_text(text: &str) -> anyhow::Result<String> {
     Ok(text.to_owned())
 }
 
-/// Whether it can only be `FILE:LINE`: no name ends with a number after a colon.
+/// Returns true if it can only be `FILE:LINE`: no name ends with a number after a colon.
 pub fn is_position(text: &str) -> bool {
     text.rsplit_once(':')
         .is_some_and(|(_, line)| !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// What was asked for.
+/// The requested definitions, with their tree.
 struct Subject {
     tree: Tree,
     definitions: Vec<Hit>,
-    /// Whether it was asked for by its name.
+    /// True if they were requested by name.
     is_name: bool,
     open_time: Duration,
     opened: Instant,
 }
 
 impl Subject {
-    /// The subject of a command, and what is `found` of its definitions.
+    /// The subject of a command, and the results of `found` for its definitions.
     fn find<T>(
         args: &CallsArgs,
         found: impl Fn(&Tree, &[Hit]) -> anyhow::Result<T>,
@@ -106,7 +106,7 @@ impl Subject {
         with_notices(|notices| session.ask(None, notices, find))
     }
 
-    /// What programs are told of it.
+    /// The question, as it is reported to programs.
     fn question<'a>(&'a self, args: &'a CallsArgs) -> CallsQuestion<'a> {
         CallsQuestion {
             query: &args.subject,
@@ -117,7 +117,7 @@ impl Subject {
         }
     }
 
-    /// Says in which files more calls may be.
+    /// Reports the files that may contain more calls.
     fn note_unfinished(&self, files: &[UnfinishedFile]) {
         for file in files.iter().take(MAX_UNFINISHED_NOTES) {
             let path = shown(&self.tree.shown_in(file.root, &file.path));
@@ -133,7 +133,7 @@ impl Subject {
     }
 }
 
-/// Says that nothing has the name, and what may have been meant.
+/// Reports that nothing has the name, and the names that may have been meant.
 pub fn note_unknown(tree: &Tree, name: &str) {
     let names: Vec<String> = tree.index.units(&Filter::default()).map(|hit| hit.name).collect();
     let own = names.iter().map(|name| name.rsplit('.').next().unwrap_or(name)).filter(|own| !own.is_empty());
@@ -218,7 +218,7 @@ pub fn callees(args: &CallsArgs) -> anyhow::Result<ExitCode> {
     Ok(if is_empty { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// A summary of what is not certain about the callers of a name.
+/// A summary of the uncertainty about the callers of a name.
 fn certainty_note(calls: &Calls<CallSite>, name: &str) -> Option<String> {
     let (n_found, n_by_name) = (calls.found.len(), calls.n_by_name());
     let elsewhere = match calls.n_elsewhere {
@@ -234,7 +234,7 @@ fn certainty_note(calls: &Calls<CallSite>, name: &str) -> Option<String> {
     }
 }
 
-/// Which definitions have the name, where there are several.
+/// The definitions with the name, if there are several.
 fn heading(subject: &Subject, name: &str) -> String {
     if !subject.is_name || subject.definitions.len() < 2 {
         return String::new();
@@ -260,7 +260,7 @@ fn shown(path: &Path) -> String {
     printable(&path.to_string_lossy()).into_owned()
 }
 
-/// Calls below their files, and below what they are in.
+/// Calls, grouped by their files and by the units that contain them.
 fn sites_by_file(tree: &Tree, sites: &[CallSite]) -> String {
     let mut text = String::new();
     let (mut file, mut caller) = (None, None);
@@ -295,7 +295,7 @@ fn doubt(tree: &Tree, site: &CallSite) -> String {
     }
 }
 
-/// Few of many.
+/// The first few of several texts.
 fn first_of(texts: &[String]) -> String {
     const N_SHOWN: usize = 3;
     let more = texts.len().saturating_sub(N_SHOWN);
@@ -308,7 +308,8 @@ fn position_of(tree: &Tree, unit: usize) -> String {
     format!("{}:{}", shown(&tree.shown(&hit)), hit.start_line)
 }
 
-/// What is called, below the files that define it; then what is known by its name only, and what no file defines.
+/// The callees, grouped by the files that define them; then those matched by name only, and those that no file
+/// defines.
 fn callees_by_file(tree: &Tree, callees: &[Callee]) -> String {
     let mut text = String::new();
     let mut inside: Vec<(Hit, &Callee)> = Vec::new();

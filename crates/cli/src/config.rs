@@ -1,4 +1,4 @@
-//! `quarry config`: which settings hold, and who said so.
+//! `quarry config`: the effective settings, and their sources.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

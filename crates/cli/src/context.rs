@@ -84,13 +84,13 @@ impl Printed<'_> {
     }
 }
 
-/// What paths are relative to.
+/// Directory that paths are relative to.
 fn root(source: &SourcesArgs) -> PathBuf {
     let mut paths = source.paths();
     if paths.len() == 1 { paths.remove(0) } else { PathBuf::from(".") }
 }
 
-/// Runs `quarry context`; the exit code tells whether something clearly answers.
+/// Runs `quarry context`; the exit code says whether something clearly answers.
 ///
 /// # Errors
 /// When a tree cannot be indexed or searched, or stdin has no query.

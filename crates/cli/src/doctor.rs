@@ -1,4 +1,4 @@
-//! `quarry doctor`: what keeps search from working here, and what to do about it.
+//! `quarry doctor`: problems that keep search from working here, and their fixes.
 
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -32,7 +32,7 @@ const LEAST_SPACE: u64 = 16 << 20;
 /// Maximum time for checking the files of a tree; the rest is not checked.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What to do about a tree that is too large.
+/// Advice for a tree that is too large.
 const NARROWER: &str = "name a smaller directory as PATH, such as that of a project";
 
 /// Arguments of `quarry doctor`.
@@ -80,7 +80,7 @@ pub struct DoctorReport {
     checks: Vec<Check>,
 }
 
-/// Runs `quarry doctor`: exit code 2 where something is broken, else 0. Nothing is built, and nothing is left behind.
+/// Runs `quarry doctor`: exit code 2 if something is broken, else 0. Nothing is built, and nothing is left behind.
 ///
 /// # Errors
 /// When stdout cannot be written.
@@ -101,7 +101,7 @@ pub fn run(mut args: DoctorArgs) -> anyhow::Result<ExitCode> {
     Ok(if answer.ok { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
-/// Makes all checks, each of which does what it can where others failed, and tells of each when it is made.
+/// Makes all checks, each as far as it can after others failed, and reports each when it is done.
 fn check_all(source: &SourceArgs, tell: &mut dyn FnMut(Check) -> io::Result<()>) -> io::Result<()> {
     let (checks, settings) = settings_files(&source.path);
     checks.into_iter().try_for_each(&mut *tell)?;
@@ -124,7 +124,7 @@ fn check_all(source: &SourceArgs, tell: &mut dyn FnMut(Check) -> io::Result<()>)
     Ok(())
 }
 
-/// The index and where it lies; nothing if the tree cannot be read.
+/// Checks of the index and its location; none if the tree cannot be read.
 fn index_checks(
     source: &SourceArgs,
     options: &OpenOptions,
@@ -164,8 +164,8 @@ fn index_checks(
     checks
 }
 
-/// The result of some work, if it ends in time; else the work goes on until the program ends, and is not waited for:
-/// who names a directory of millions of files, or one on a server that does not answer, wants to be told so.
+/// The result of some work, if it ends in time; otherwise the work goes on until the program ends, and is not waited
+/// for: a user who names a directory of millions of files, or one on a server that does not answer, must be told so.
 fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || sender.send(work()));
@@ -201,7 +201,7 @@ impl Check {
     }
 }
 
-/// The settings files, and what holds; the defaults where a file has a mistake.
+/// Checks of the settings files, and the effective settings; the defaults if a file has a mistake.
 fn settings_files(root: &Path) -> (Vec<Check>, Settings) {
     let there: Vec<String> = settings::files(root)
         .iter()
@@ -221,7 +221,7 @@ fn settings_files(root: &Path) -> (Vec<Check>, Settings) {
     }
 }
 
-/// Which files a search finds.
+/// Options for the files that a search finds.
 fn found(source: &SourceArgs, settings: &Settings) -> WalkOptions {
     let options = source.options(settings);
     Index::found(&source.path, &options).unwrap_or_else(|_| options.walk.over(&options.defaults))
@@ -259,7 +259,7 @@ fn tree(source: &SourceArgs, settings: &Settings) -> (Check, Option<Listing>) {
     (check, Some(listing))
 }
 
-/// Whether functions are found on their own, or only windows of lines.
+/// Check whether functions are found individually, or only windows of lines.
 fn known_languages(listing: &Listing) -> Check {
     let n_cut = listing.files.iter().filter(|file| file.language.has_rules()).count();
     let n_known = languages().filter(|language| language.has_rules()).count();
@@ -338,7 +338,7 @@ fn model(source: &SourceArgs, settings: &Settings) -> (Check, Option<Arc<dyn Emb
     }
 }
 
-/// What there is, and whether it opens.
+/// Check that there is an index, and that it opens.
 fn index(
     source: &SourceArgs,
     status: &Status,
@@ -375,7 +375,7 @@ fn index(
     }
 }
 
-/// Whether the index can be written where it is.
+/// Checks that the index can be written at its location.
 fn storage(status: &Status, listing: &Listing) -> Vec<Check> {
     let directory = nearest_existing(&status.directory);
     let path = directory.display();
@@ -400,12 +400,12 @@ fn storage(status: &Status, listing: &Listing) -> Vec<Check> {
     vec![writable, space]
 }
 
-/// The directory itself, or what is nearest to where it would be made, which may be a file that is in the way.
+/// The directory itself, or its nearest existing ancestor, which may be a file that is in the way.
 fn nearest_existing(directory: &Path) -> &Path {
     directory.ancestors().find(|above| above.symlink_metadata().is_ok()).unwrap_or(Path::new("."))
 }
 
-/// Bytes that are free, and that an index will need, about.
+/// Check of the free bytes against those that an index will approximately need.
 fn space(free: u64, needed: u64) -> Check {
     let found = format!("{} free; an index takes about {}", HumanBytes(free), HumanBytes(needed));
     let advice = "free some space, or name a directory on another disk with --index";
@@ -431,7 +431,7 @@ fn terminal(settings: &Settings) -> Check {
     }
 }
 
-/// The record of searches.
+/// Check of the record of searches.
 fn searches() -> Check {
     match log::state() {
         Err(error) => Check::warning("log", format!("{error:#}"), "set it to record searches"),
@@ -451,11 +451,11 @@ fn searches() -> Check {
     }
 }
 
-/// What a bound by sampling means.
+/// Consequence of a memory limit that is enforced by sampling.
 #[cfg(feature = "data")]
 const WATCHED: &str = "without a cgroup: memory is sampled, so a program may use twice its limit";
 
-/// What `quarry judge` runs programs with; search does not need it.
+/// Check of the sandbox in which `quarry judge` runs programs; search does not need it.
 #[cfg(feature = "data")]
 fn programs() -> Check {
     let sandbox = match quarry_sandbox::Bubblewrap::open() {

@@ -25,7 +25,7 @@ pub struct Upload {
     took_ms: f64,
 }
 
-/// Fails, since this program has no engine's client.
+/// Fails, since this program has no client for an engine.
 ///
 /// # Errors
 /// Always.
@@ -54,7 +54,7 @@ mod connected {
     /// The environment variable that may hold `USER:PASSWORD` or a key for the engine.
     const TOKEN_VARIABLE: &str = "QUARRY_ENGINE_TOKEN";
 
-    /// The longest that a read may take for somebody who uploads.
+    /// Maximum time of a read during an upload.
     const UPLOAD_PATIENCE: Duration = Duration::from_secs(120);
 
     fn connect(url: &str, patience: Duration) -> anyhow::Result<Milvus> {
@@ -80,7 +80,7 @@ mod connected {
         }
     }
 
-    /// Stores what an index of `path` finds under `name`, or under that of its directory.
+    /// Stores the files that an index of `path` finds, under `name` or the name of its directory.
     ///
     /// # Errors
     /// When the engine fails, or refuses.
@@ -138,7 +138,7 @@ mod connected {
         use quarry_milvus::{ReadOptions, Reader, Search};
         use quarry_session::{Elsewhere, Need};
 
-        /// The longest that a read may take for somebody who searches: less than a request has.
+        /// Maximum time of a read during a search: less than that of a request.
         const PATIENCE: Duration = Duration::from_secs(10);
 
         /// Trees that an engine keeps.

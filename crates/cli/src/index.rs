@@ -219,7 +219,7 @@ pub fn run(mut args: IndexArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Benefit of re-ranking, and the cost of embedding so many units for it.
+/// Benefit of re-ranking, and the cost of embedding `n` units for it.
 fn offer(n: usize) -> String {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let seconds = (n as f64 / (EMBEDDED_PER_SECOND * cores as f64)).max(1.0);
@@ -232,8 +232,8 @@ fn offer(n: usize) -> String {
     )
 }
 
-/// Has searches of `path` use the model that it was just indexed with, whose place another one took by `quarry tune`:
-/// what is named later counts.
+/// Makes searches of `path` use the model that it was just indexed with, if `quarry tune` had replaced it: the later
+/// command takes precedence.
 fn forget_tuned(path: &Path, name: &str) -> anyhow::Result<()> {
     let Some(tuned) = Tuned::nearest(path).filter(|tuned| tuned.in_place_of == name) else { return Ok(()) };
     let (shown, tree) = (path.display(), tuned.tree.display());
@@ -295,7 +295,7 @@ impl<'a> Summary<'a> {
 }
 
 impl SourceArgs {
-    /// Has models order results again, as these arguments say.
+    /// Sets the re-ranking options.
     pub fn rerank(&mut self, rerank: RerankArgs) {
         self.open.rerank = Some(rerank.into());
     }
@@ -305,7 +305,7 @@ impl SourceArgs {
         Session::new(vec![self.path.clone()], self.open.choice())
     }
 
-    /// Where the index is and what it covers.
+    /// Options for opening the index.
     pub fn options(&self, settings: &Settings) -> OpenOptions {
         self.open.choice().options(settings)
     }
@@ -356,7 +356,7 @@ impl SourcesArgs {
         Session::new(self.paths(), self.open.choice()).narrowed(narrowing)
     }
 
-    /// How trees are opened.
+    /// Options for opening the trees.
     pub fn choice(&self) -> OpenChoice {
         self.open.choice()
     }
@@ -376,13 +376,13 @@ impl SourcesArgs {
         Ok(())
     }
 
-    /// Whether it names no path.
+    /// Returns true if it names no path.
     #[cfg(any(feature = "lsp", feature = "mcp"))]
     pub fn names_no_path(&self) -> bool {
         self.paths.is_empty()
     }
 
-    /// The model that is named, else the built-in one, whatever the searched paths use.
+    /// The model that is named, else the built-in one, regardless of what the searched paths use.
     ///
     /// # Errors
     /// When it is missing or broken.
@@ -401,7 +401,7 @@ impl SourcesArgs {
         self.open.pool = Some(pool);
     }
 
-    /// Has models order results again, as these arguments say.
+    /// Sets the re-ranking options.
     pub fn rerank(&mut self, rerank: RerankArgs) {
         self.open.rerank = Some(rerank.into());
     }
@@ -426,7 +426,7 @@ impl OpenArgs {
     }
 }
 
-/// Runs what opens an index, and shows what it tells of.
+/// Runs a function that opens an index, and shows its notices.
 pub fn with_notices<T>(run: impl FnOnce(Notices) -> T) -> T {
     let progress = Progress::new("reading", 0);
     run(&|notice| match notice {
@@ -448,8 +448,8 @@ pub fn tell(notice: Notice) {
     }
 }
 
-/// Reports that indexes could not be written, why, and what is searched instead. That indexes are in memory is reported
-/// for the first one: what keeps one from being written keeps the others.
+/// Reports that indexes could not be written, why, and what is searched instead. Indexes in memory are reported for
+/// the first one only: the cause is the same for the others.
 pub fn tell_unwritten(opened: &[Opened]) {
     for Outdated { reason, error } in opened.iter().filter_map(|opened| opened.outdated.as_ref()) {
         output::warn_once(&format!("searching the existing index ({reason})"), error);
@@ -463,12 +463,12 @@ pub fn tell_unwritten(opened: &[Opened]) {
     }
 }
 
-/// Says that an index in a tree is ignored.
+/// Reports that an index in a tree is ignored.
 pub fn tell_ignored(path: &Path) {
     output::note_once(&format!("{} {IGNORED}; `quarry index --local` builds one there", path.display()));
 }
 
-/// Why an index in a tree is not used.
+/// Reason for not using an index in a tree.
 pub const IGNORED: &str = "was not built by this user on this machine and is ignored";
 
 fn show(progress: &Progress, event: &Event) {

@@ -1,4 +1,4 @@
-//! `quarry languages`: what can be indexed.
+//! `quarry languages`: the languages that can be indexed.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;

@@ -2,7 +2,7 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// A command, the feature that brings it, and whether this build has it.
+/// A command, the feature that enables it, and true if this build has it.
 const COMMANDS: [(&str, &str, bool); 10] = [
     ("agent", "agent", cfg!(feature = "agent")),
     ("data", "data", cfg!(feature = "data")),
@@ -16,7 +16,7 @@ const COMMANDS: [(&str, &str, bool); 10] = [
     ("worker", "data", cfg!(feature = "data")),
 ];
 
-/// What to do about a command line that names a command which this build lacks.
+/// Error for a command line with a command that this build lacks.
 pub fn problem(error: &clap::Error) -> Option<String> {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return None;

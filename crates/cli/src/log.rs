@@ -1,7 +1,7 @@
-//! `quarry log`: a record of searches, kept on this machine and off until it is asked for.
+//! `quarry log`: a record of searches, kept on this machine and off by default.
 //!
-//! One JSON Lines file in the user's state directory; deleting it is safe at any time. A search stands there once when
-//! it is made, and once more, with the rank, when one of its results is opened.
+//! One JSON Lines file in the user's state directory; deleting it is safe at any time. A search is recorded when it is
+//! made, and again, with the rank, when one of its results is opened.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -24,7 +24,7 @@ use crate::output;
 
 const LOG_FILE: &str = "searches.jsonl";
 
-/// Searches are recorded while there is a file of this name.
+/// Searches are recorded while a file of this name exists.
 const SWITCH_FILE: &str = "record-searches";
 
 /// Arguments of `quarry log`.
@@ -55,22 +55,22 @@ enum Action {
     Clear,
 }
 
-/// A search, as the log has it.
+/// A search, as recorded.
 #[derive(Serialize)]
 pub struct Record<'a> {
     /// Seconds since 1970.
     time: u64,
     command: &'static str,
-    /// Of the tree.
+    /// Root of the tree.
     root: PathBuf,
     query: &'a str,
     results: Vec<Position<'a>>,
     /// The rank of the result that was opened, from 1.
     opened: Option<usize>,
-    /// Tokens of what an agent was given (o200k_base).
+    /// Tokens given to an agent (o200k_base).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<usize>,
-    /// Tokens of the whole file, where a result was opened, or of the files of all results, where all were shown in full.
+    /// Tokens of the whole file, if a result was opened, or of the files of all results, if all were shown in full.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_tokens: Option<usize>,
 }
@@ -135,7 +135,7 @@ pub fn append<'a>(record: impl FnOnce() -> Record<'a>) {
     }
 }
 
-/// Records the last search once more, with the rank of the result that was opened, and says which it is.
+/// Records the last search once more, with the rank of the result that was opened; returns a sentence about it.
 fn append_opened(log: &Path, rank: usize) -> anyhow::Result<String> {
     let text = read(log)?;
     let last = text.lines().last().context("no search is recorded yet; run a search first")?;
@@ -163,7 +163,7 @@ fn write(file: &Path, record: &impl Serialize) -> anyhow::Result<()> {
     private(file)?.write_all(line.as_bytes()).with_context(|| file.display().to_string())
 }
 
-/// A file that only this user reads, for adding to its end.
+/// Opens a file, which only this user can read, for appending.
 fn private(file: &Path) -> anyhow::Result<File> {
     let opened = open_private(OpenOptions::new().create(true).append(true), file);
     opened.with_context(|| format!("cannot write {}", file.display()))
@@ -235,7 +235,7 @@ pub struct Savings {
 }
 
 impl Savings {
-    /// Of the records in a log; those without tokens are of people, or of earlier versions.
+    /// Savings by the records in a log; those without tokens are of people, or of earlier versions.
     fn of(records: &str) -> Self {
         let mut savings = Self { tokenizer: "o200k_base", ..Self::default() };
         // The files that were opened since the last search.
@@ -357,7 +357,7 @@ mod tests {
         let savings = Savings::of(&records.join("\n"));
         assert_eq!((savings.searches, savings.opened), (1, 2));
         assert_eq!((savings.tokens_given, savings.tokens_of_files), (420, 4_000), "a file is read once");
-        // What `context` shows in full is read.
+        // Results that `context` shows in full count as read.
         let records = [
             r#"{"root": "/t", "results": [{"path": "a.py"}, {"path": "b.py"}], "opened": null, "tokens": 900, "file_tokens": 6000}"#,
             r#"{"root": "/t", "results": [{"path": "a.py"}, {"path": "b.py"}], "opened": 2, "tokens": 50, "file_tokens": 2000}"#,

@@ -33,14 +33,14 @@ pub struct LspArgs {
     rerank: RerankArgs,
 }
 
-/// Runs `quarry lsp`: until the client ends it. The exit code is 0 if that was as the protocol says, else 1.
+/// Runs `quarry lsp` until the client ends it. The exit code is 0 if it ended as the protocol specifies, else 1.
 ///
 /// # Errors
 /// When the tree does not exist, or the client cannot be read.
 pub fn run(args: LspArgs) -> anyhow::Result<ExitCode> {
     let LspArgs { mut source, rerank } = args;
     let paths = if source.names_no_path() {
-        // The client says what is open.
+        // The client reports its open folders.
         Vec::new()
     } else {
         source.make_absolute()?;
@@ -57,18 +57,18 @@ pub fn run(args: LspArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// What to call when something has changed.
+/// Callback for changes.
 type Changed = Arc<dyn Fn() + Send + Sync>;
 
 /// Opens trees as the command line and the settings of each say.
 struct CommandLine {
     choice: OpenChoice,
     rerank: Rerank,
-    /// Those that are named on the command line.
+    /// Paths named on the command line.
     paths: Vec<PathBuf>,
-    /// Embeds for re-rankers while nothing is asked.
+    /// Embeds for re-rankers while the server is idle.
     background: Background,
-    /// What to call when more is embedded.
+    /// Callback for units that were embedded.
     changed: Arc<OnceLock<Changed>>,
 }
 
@@ -91,7 +91,7 @@ impl CommandLine {
         self.choice.options(&Settings::load(path).unwrap_or_else(|_| Settings::defaults()))
     }
 
-    /// Which files of some paths are found, and where their indexes are.
+    /// The files that are found in some paths, and the directories of their indexes.
     fn followed(&self, paths: &[PathBuf]) -> (Vec<(PathBuf, WalkOptions)>, Vec<PathBuf>) {
         let (mut walks, mut indexes) = (Vec::new(), Vec::new());
         for path in paths {
@@ -131,7 +131,7 @@ impl Opener for CommandLine {
     }
 
     fn watch(&self, paths: &[PathBuf], changed: Arc<dyn Fn() + Send + Sync>) -> Box<dyn Send> {
-        // The first one does: all of a server are the same.
+        // The first callback suffices: all of a server are the same.
         let _ = self.changed.set(Arc::clone(&changed));
         let (sender, messages) = mpsc::channel();
         let (walks, indexes) = self.followed(paths);
@@ -140,7 +140,7 @@ impl Opener for CommandLine {
         thread::spawn(move || {
             let mut changes = Changes::told(told, indexes);
             loop {
-                // Before looking for changes, so that none falls between.
+                // Before checking for changes, so that none is missed.
                 changes.follow(&walks);
                 changed();
                 match next_changes(&messages, changes.interval()) {
@@ -153,7 +153,7 @@ impl Opener for CommandLine {
     }
 }
 
-/// Has units of an index embedded, and prints other notices.
+/// Passes units of an index on to be embedded, and prints other notices.
 fn heed(background: &Background, notice: Notice) {
     match notice {
         Notice::Ready(index) => background.embed(index),

@@ -79,7 +79,7 @@ pub fn beside_the_program() -> Vec<PathBuf> {
     [Some(directory.join("models")), installed, repository].into_iter().flatten().collect()
 }
 
-/// Whether [`load`] takes a static model.
+/// Returns true if [`load`] takes a static model.
 #[cfg(feature = "eval")]
 pub fn is_static(path: Option<&Path>) -> bool {
     path.is_none_or(|path| shipped::static_file(path).is_some())

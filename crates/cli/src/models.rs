@@ -1,4 +1,4 @@
-//! `quarry model`: models on disk, and getting them.
+//! `quarry model`: models on disk, and downloading them.
 
 pub mod convert;
 pub mod list;
@@ -131,10 +131,10 @@ fn describe(named: &Path) -> anyhow::Result<()> {
     Ok(output::print(&(lines.join("\n") + "\n"))?)
 }
 
-/// Name of the file that says what was downloaded into a directory.
+/// Name of the receipt of the files downloaded into a directory.
 const RECEIPT: &str = "pulled.json";
 
-/// What was downloaded into a directory.
+/// Receipt of the files downloaded into a directory.
 #[derive(Debug, Serialize, Deserialize)]
 struct Receipt {
     name: String,
@@ -297,7 +297,7 @@ fn listed(base: &Url, name: &str, revision: &str, directory: &Path) -> anyhow::R
         .collect())
 }
 
-/// The files that running a model takes: configurations, tokenizers, and weights, from safetensors where both are there.
+/// The files needed to run a model: configurations, tokenizers, and weights, from safetensors if both forms exist.
 fn needed(paths: &[&str]) -> Vec<String> {
     let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let has_safetensors = |directory: &str| paths.contains(&format!("{directory}model.safetensors").as_str());

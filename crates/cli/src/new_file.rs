@@ -95,8 +95,8 @@ pub fn write_bytes(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     file.write_all(bytes).and_then(|()| file.finish()).with_context(|| cannot_write(path))
 }
 
-/// A file that replaces the one at its path when it is finished. Dropped before that, it changes nothing.
-/// What is there and no plain file, such as a pipe, is written to at once.
+/// A file that replaces the one at its path when it is finished. Dropped before that, it changes nothing. An existing
+/// path that is not a regular file, such as a pipe, is written to directly.
 pub enum NewFile {
     AtOnce(BufWriter<File>),
     Staged(Replacement),
@@ -104,7 +104,7 @@ pub enum NewFile {
 
 pub fn create(path: &Path) -> anyhow::Result<NewFile> {
     let create = || -> io::Result<NewFile> {
-        // Where a link leads to is replaced, not the link.
+        // The target of a link is replaced, not the link.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if path.metadata().is_ok_and(|found| !found.is_file()) {
             let file = OpenOptions::new().write(true).open(&path)?;

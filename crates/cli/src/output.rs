@@ -22,8 +22,8 @@ fn harmless_json(json: &str) -> Cow<'_, str> {
     })
 }
 
-/// Prints text to stdout. On a terminal control characters are escaped ([`harmless`]); into a pipe or file it goes as
-/// it is, so that programs get the names of files as they are, as from `ls`.
+/// Prints text to stdout. On a terminal control characters are escaped ([`harmless`]); into a pipe or file it is
+/// written unchanged, so that programs get the names of files unchanged, as from `ls`.
 ///
 /// # Errors
 /// When stdout cannot be written, as when its reader is gone.
@@ -34,8 +34,8 @@ pub fn print(text: &str) -> io::Result<()> {
     print_bytes(text.as_bytes())
 }
 
-/// Prints paths, each with a text and `end` after it; as [`print()`] does, but as they are whatever stdout is if they
-/// end with NUL, which only programs read.
+/// Prints paths, each with a text and `end` after it, like [`print()`]; but always unchanged if they end with NUL,
+/// which only programs read.
 ///
 /// # Errors
 /// When stdout cannot be written, as when its reader is gone.
@@ -46,7 +46,7 @@ pub fn print_paths<'a>(paths: impl Iterator<Item = (&'a Path, String)>, end: cha
         if is_for_person {
             out.extend_from_slice(printable(&format!("{}{text}", path.display())).as_bytes());
         } else {
-            // Also where it is not UTF-8.
+            // Unchanged even if it is not UTF-8.
             out.extend_from_slice(path.as_os_str().as_encoded_bytes());
             out.extend_from_slice(text.as_bytes());
         }
@@ -55,8 +55,8 @@ pub fn print_paths<'a>(paths: impl Iterator<Item = (&'a Path, String)>, end: cha
     print_bytes(&out)
 }
 
-/// Prints bytes to stdout as they are: what a program asked for in a form of its own, or text with styles, whose parts
-/// are [`printable`] whatever stdout is.
+/// Prints bytes to stdout unchanged: output in a format that a program requested, or text with styles, whose parts are
+/// [`printable`] regardless of stdout.
 ///
 /// # Errors
 /// When stdout cannot be written, as when its reader is gone.
@@ -95,7 +95,7 @@ pub fn print_json_text(json: &str) -> io::Result<()> {
     print_bytes(harmless_json(json).as_bytes())
 }
 
-/// Whether only errors are printed.
+/// True if only errors are printed.
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
 /// Prints only errors from now on, as `-q` asks.
@@ -103,7 +103,7 @@ pub fn be_quiet() {
     IS_QUIET.store(true, Ordering::Relaxed);
 }
 
-/// Returns whether only errors are printed.
+/// Returns true if only errors are printed.
 pub fn is_quiet() -> bool {
     IS_QUIET.load(Ordering::Relaxed)
 }
@@ -117,7 +117,7 @@ pub fn note(text: &str) {
 }
 
 fn tell(text: &str) {
-    // Without a stderr there is nobody to tell.
+    // Without a stderr, nothing can be reported.
     let _ = writeln!(io::stderr().lock(), "quarry: {}", harmless(text));
 }
 
@@ -142,8 +142,8 @@ pub fn warn_once(what: &str, error: &(dyn std::error::Error + 'static)) {
 /// Message of Linux and macOS for a missing file.
 const MISSING: &str = "No such file or directory (os error 2)";
 
-/// An error with its causes. Some errors name their cause themselves, which is not repeated. A missing file is reported in
-/// the same words wherever it was to be read.
+/// An error with its causes. Some errors name their cause themselves, which is not repeated. A missing file is
+/// reported in the same words by all commands.
 fn with_causes(chain: anyhow::Chain<'_>) -> String {
     let text = joined(chain);
     match text.strip_suffix(MISSING).and_then(|before| before.split_once(": cannot be read")) {

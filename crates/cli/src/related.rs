@@ -1,4 +1,4 @@
-//! `quarry related`: what else must change.
+//! `quarry related`: places that may have to change with others.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -22,7 +22,7 @@ use crate::progress::Progress;
 use crate::settings;
 use crate::similar::{position, relative};
 
-/// Places that are listed by default.
+/// Number of places listed by default.
 const DEFAULT_LIMIT: usize = 20;
 
 /// Maximum size of a diff on stdin, in bytes.
@@ -139,7 +139,7 @@ fn commit_line(commit: &CommitView) -> String {
     format!("{}  {}  {}\n", commit.short_id(), commit.day(), printable(&commit.subject))
 }
 
-/// The time that a command reads a history for: the rest of a long one is read by the next command.
+/// Maximum time that a command reads a history: the next command reads the rest of a long one.
 const HISTORY_TIME: Duration = Duration::from_secs(20);
 
 /// The relations and the history of a tree, with the progress of reading them.
@@ -207,7 +207,7 @@ fn diff_on_stdin() -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The histories that were read, where that explains an answer.
+/// Reports the histories that were read, if that explains an answer.
 fn note(subject: &Subject, tree: &Tree, found: &Related) {
     let histories = found.histories();
     match (subject, found.targets.as_slice()) {

@@ -1,4 +1,4 @@
-//! What `search`, `similar` and `pick` share: which units are asked for, and how results look on a terminal.
+//! Shared parts of `search`, `similar` and `pick`: filters of units, and the layout of results on a terminal.
 
 use std::ops::Range;
 use std::path::Path;
@@ -66,7 +66,7 @@ impl FilterArgs {
         })
     }
 
-    /// Whether commits are requested, without any other restriction.
+    /// Returns true if commits are requested, without any other restriction.
     pub fn wants_commits(&self) -> bool {
         self.kinds == [Wanted::Commit] && self.languages.is_empty() && self.globs.is_empty()
     }
@@ -130,16 +130,16 @@ pub struct OutputArgs {
 
 /// [`OutputArgs`] with the settings of the tree below them.
 pub struct Layout {
-    /// None where neither the command line nor a settings file says one.
+    /// `None` if neither the command line nor a settings file sets one.
     pub limit: Option<usize>,
     /// Minimum confidence, if one is given.
     threshold: Option<f32>,
     lines: usize,
     /// Lines before and after those.
     context: (usize, usize),
-    /// How each result is explained, if at all.
+    /// Form of the explanation of each result, if any.
     explain: Option<Explain>,
-    /// Whether results are files rather than units.
+    /// True if results are files rather than units.
     per_file: bool,
     format: Format,
     terminal: Terminal,
@@ -155,7 +155,7 @@ enum Explain {
 enum Format {
     Nothing,
     Text,
-    /// Of paths, each with this after it.
+    /// Paths, each with this after it.
     Paths(char),
     Vimgrep,
     Json,
@@ -163,7 +163,7 @@ enum Format {
 }
 
 impl OutputArgs {
-    /// Whether one JSON object is asked for.
+    /// Returns true if one JSON object is requested.
     pub fn is_json(&self) -> bool {
         self.json
     }
@@ -175,7 +175,7 @@ impl OutputArgs {
         }
     }
 
-    /// What holds in a tree.
+    /// The layout for the settings of a tree.
     pub fn layout(&self, settings: &Settings) -> Layout {
         let format = match self {
             Self { quiet: true, .. } => Format::Nothing,
@@ -205,7 +205,7 @@ impl OutputArgs {
 }
 
 impl Layout {
-    /// What is shown of results.
+    /// Parts of results that are shown.
     pub fn shown(&self) -> Shown {
         let excerpt = match (self.format, self.lines) {
             (Format::Vimgrep, _) => Excerpt::Declaration,
@@ -218,23 +218,23 @@ impl Layout {
         Shown { units, excerpt, context: self.context }
     }
 
-    /// What is asked for: at most `limit` results of a tree that was opened with its filters.
+    /// A request for at most `limit` results of a tree that was opened with its filters.
     pub fn request<'a>(&self, limit: usize, ranking: &'a RankingWeights) -> UnitsRequest<'a> {
         let (threshold, explain, per_file) = (self.threshold, self.explain.is_some(), self.per_file);
         UnitsRequest { limit, threshold, explain, per_file, ..UnitsRequest::new(ranking) }
     }
 }
 
-/// What is said of results.
+/// Messages about results.
 pub struct Words<'a> {
     /// If there are none.
     pub nothing: &'a str,
-    /// If there are some, and none of them may be what is wanted.
+    /// If there are some, but none clearly answers.
     pub unsure: &'a str,
 }
 
-/// Prints results as the layout says, and what there is to say of them: with the results where a person reads them, on
-/// stderr where a program may. `matches` finds what to highlight. The exit code is 0 if something was found, else 1.
+/// Prints results in the layout, and messages about them: with the results if a person reads them, on stderr if a
+/// program may. `matches` finds what to highlight. The exit code is 0 if something was found, else 1.
 ///
 /// # Errors
 /// When stdout cannot be written.

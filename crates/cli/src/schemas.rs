@@ -18,10 +18,10 @@ use crate::{
 
 type Object = Map<String, Value>;
 
-/// Where a line of the file ends, if what is on it can be broken.
+/// Maximum width of a line of the file, if its content can be broken.
 const WIDTH: usize = 120;
 
-/// A schema of which others have the parts.
+/// A schema that is part of others.
 type Part = fn(&mut SchemaGenerator) -> Schema;
 
 /// The schema of the fields of a type.
@@ -34,7 +34,7 @@ fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// What each command prints with `--json`: one of several schemas, and what decides between them.
+/// Schemas of the `--json` output of each command, and the condition that decides between several.
 fn commands() -> Vec<(&'static str, Vec<Part>, &'static str)> {
     let one = |name, part: Part| (name, vec![part], "");
     vec![
@@ -243,10 +243,10 @@ fn published(name: &str) -> String {
     text
 }
 
-/// What only Rust's types say, such as `uint32`.
+/// Keywords that reflect Rust's types only, such as the format `uint32`.
 const ONLY_RUST: [&str; 6] = ["format", "minimum", "maximum", "minItems", "maxItems", "default"];
 
-/// Takes out what only Rust's types say, and names what is referred to as it is published.
+/// Removes keywords that reflect Rust's types only, and replaces names in references by the published ones.
 fn plain(schema: &mut Value) {
     let keys = match schema {
         Value::Object(keys) => keys,
@@ -317,10 +317,10 @@ fn undescribed(path: &str, schema: &Value) -> Vec<String> {
     found
 }
 
-/// Writes JSON, with what fits into a line on one; `used` columns of the line are taken already.
+/// Writes JSON, each value on one line if it fits; `used` columns of the line are already taken.
 fn write(text: &mut String, value: &Value, indent: usize, used: usize) {
     let line = on_one_line(value);
-    // The definitions themselves are always apart.
+    // The definitions themselves are always broken.
     if indent > 2 && used + line.chars().count() < WIDTH {
         text.push_str(&line);
         return;

@@ -23,7 +23,7 @@ use crate::model::RerankArgs;
 use crate::related;
 use crate::results::{self, FilterArgs, OutputArgs, Words};
 
-/// Bytes of the longest query that is read from stdin.
+/// Maximum bytes of a query that is read from stdin.
 const MAX_QUERY_BYTES: u64 = 64 << 10;
 
 /// Arguments of `quarry search`.
@@ -61,7 +61,7 @@ pub struct SearchArgs {
 }
 
 impl SearchArgs {
-    /// With the query that stdin has, if that is asked for.
+    /// The same arguments, with the query from stdin if requested.
     ///
     /// # Errors
     /// When it is too long, not text, or cannot be read.
@@ -72,7 +72,7 @@ impl SearchArgs {
     }
 }
 
-/// A query as it was given, or the one that stdin has instead of `-`.
+/// A query as given, or the one from stdin for `-`.
 ///
 /// # Errors
 /// When that is too long, not text, or cannot be read.
@@ -162,7 +162,7 @@ fn commits(args: &SearchArgs) -> anyhow::Result<ExitCode> {
     related::print_commits(&found, args.output.is_json())
 }
 
-/// The query in what a program or a file sends, without white space around it.
+/// The query in the input of a program or a file, without white space around it.
 ///
 /// # Errors
 /// When it is too long, not text, or cannot be read.

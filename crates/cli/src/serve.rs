@@ -30,7 +30,7 @@ use crate::watch::{Changes, Message, next_changes};
 const RETRY: Duration = Duration::from_secs(5);
 /// Maximum time that a request waits for changed files to be indexed.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Bytes of the largest token file that is read.
+/// Maximum bytes of a token file.
 const MAX_TOKEN_BYTES: u64 = 4096;
 /// The environment variable that may hold the token.
 const TOKEN_VARIABLE: &str = "QUARRY_TOKEN";
@@ -70,7 +70,7 @@ pub struct ServeArgs {
 /// Answers until it is interrupted.
 ///
 /// # Errors
-/// When interrupts cannot be waited for, or nothing can be printed.
+/// When the Ctrl-C handler cannot be installed, or nothing can be printed.
 pub fn run_pages(server: Server) -> anyhow::Result<ExitCode> {
     let stop = server.stop();
     ctrlc::set_handler(move || stop.stop()).context("cannot install the Ctrl-C handler")?;
@@ -137,7 +137,7 @@ impl ServeArgs {
 /// Runs `quarry serve`, until it is interrupted.
 ///
 /// # Errors
-/// When there is no such tree or model, or the address cannot be used; what fails later is told of and tried again.
+/// When there is no such tree or model, or the address cannot be used; later failures are reported and retried.
 pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     #[cfg(feature = "eval")]
     if !args.report.is_empty() {
@@ -150,7 +150,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let token = args.token()?;
     let (sender, messages) = mpsc::channel();
     let replaced = sender.clone();
-    // Nobody listens any longer at the end.
+    // At shutdown, the receiver is gone.
     let reopen = move || drop(replaced.send(Message::Changed { gone: Vec::new() }));
     let pool = Arc::new(SegmentPool::new(args.max_open, reopen));
     let mut source = args.source;
@@ -169,7 +169,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let (stop, stopped) = (server.stop(), sender.clone());
     ctrlc::set_handler(move || {
         stop.stop();
-        // Nobody listens any longer: it is the end.
+        // At shutdown, the receiver is gone.
         let _ = stopped.send(Message::Stop);
     })
     .context("cannot install the Ctrl-C handler")?;
@@ -181,7 +181,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         drop(reopened.send(Message::Changed { gone: Vec::new() }));
     });
     let changes = Changes::told(sender, served.indexes()?);
-    // It ends with the process: an index that is being written stays as it was.
+    // It ends with the process: an index that is being written remains unchanged.
     thread::spawn(move || served.follow(&trees, changes, &messages, &background));
     server.run();
     output::note("stopped");
@@ -247,7 +247,7 @@ impl Served {
         Ok(Self { session, choice, paths, settings, options, model })
     }
 
-    /// What people call the trees: by the last parts of their paths.
+    /// Names of the trees for people: the last parts of their paths.
     fn names(&self) -> anyhow::Result<Vec<String>> {
         let name = |path: &PathBuf| {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -256,7 +256,7 @@ impl Served {
         self.paths.iter().map(name).collect()
     }
 
-    /// What agents ask.
+    /// Workspaces that answer agents, one for each tree.
     fn workspaces(&self) -> Vec<Workspace> {
         self.paths.iter().map(|path| Workspace::new(vec![path.clone()], self.choice.clone())).collect()
     }
@@ -284,7 +284,7 @@ impl Served {
         };
         let (mut problem, mut is_first) = (String::new(), true);
         loop {
-            // Before looking for changes, so that none falls between.
+            // Before checking for changes, so that none is missed.
             changes.follow(&self.walks());
             let changed = Instant::now();
             trees.expect(Some(changed));
@@ -303,7 +303,7 @@ impl Served {
                     trees.show(&tree);
                     background.embed(&tree.index);
                 }
-                // Once, however often it is tried.
+                // Reported once, however often it is retried.
                 Err(error) => {
                     trees.expect(None);
                     let now = format!("{:#}", anyhow::Error::from(error));
@@ -322,7 +322,7 @@ impl Served {
         }
     }
 
-    /// Which files of each tree are found.
+    /// Options for the files that are found in each tree.
     fn walks(&self) -> Vec<(PathBuf, WalkOptions)> {
         let walk = |(path, options): (&PathBuf, &OpenOptions)| {
             Some((path.clone(), Index::found(path, options).ok()?))

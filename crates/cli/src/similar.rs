@@ -78,14 +78,14 @@ pub fn position(text: &str) -> anyhow::Result<(PathBuf, u32)> {
     if file.is_empty() {
         bail!("expected FILE:LINE, such as src/main.rs:12");
     }
-    // No file has more lines than fit.
+    // No file has more lines than that.
     match line.parse().unwrap_or(u32::MAX) {
         0 => bail!("lines are counted from 1"),
         line => Ok((PathBuf::from(file), line)),
     }
 }
 
-/// Which of the paths contains the file, the innermost of several, and the file's path relative to it.
+/// Position of the path that contains the file, the innermost of several, and the file's path relative to it.
 fn innermost(file: &Path, paths: &[PathBuf]) -> anyhow::Result<(usize, String)> {
     let mut found: Option<(usize, String)> = None;
     let mut problem = None;

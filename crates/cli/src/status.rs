@@ -1,4 +1,4 @@
-//! `quarry status`: what the index of a tree holds, and whether it is fresh.
+//! `quarry status`: the contents of the index of a tree, and whether it is fresh.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::output::{self, printable};
 use crate::precompute;
 use crate::settings::Settings;
 
-/// Files that are named for each reason why files were left out.
+/// Number of files listed for each reason for leaving files out.
 const N_EXAMPLES: usize = 3;
 
 /// Arguments of `quarry status`.
@@ -108,7 +108,7 @@ fn text(status: &Status, settings: &Settings) -> String {
     text
 }
 
-/// The units with vectors for re-ranking, and who computes the others.
+/// The units with vectors for re-ranking, and what computes the others.
 fn re_ranking(index: &IndexStatus, settings: &Settings) -> String {
     let (units, most) = (counted(index.units, "unit"), settings.background_units());
     let is_auto = settings.get(|layer| layer.quality) == Some(Quality::Auto);

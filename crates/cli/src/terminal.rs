@@ -1,7 +1,7 @@
-//! How a result looks on a terminal: colors, links, and lines of source with what matches in them.
+//! Results on a terminal: colors, links, and lines of source with highlighted matches.
 //!
-//! What was read from files goes through [`printable`] piece by piece, as the styles around it are sequences of our
-//! own.
+//! Text from files passes through [`printable`] piece by piece, because the styles around it are escape sequences of
+//! our own.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
@@ -19,10 +19,10 @@ const MATCH_STYLE: Style = AnsiColor::Yellow.on_default().bold();
 const NAME_STYLE: Style = Style::new().bold();
 const FAINT_STYLE: Style = Style::new().dimmed();
 
-/// Longest line that is printed, in characters; the rest is cut off.
+/// Maximum length of a printed line, in characters; the rest is cut off.
 const MAX_LINE_CHARS: usize = 200;
 
-/// What the terminal can do and the user wants.
+/// Features that the terminal supports and the user wants.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Terminal {
     /// Colors may be used.
@@ -32,7 +32,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Of stdout; `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` count where the user leaves the choice to us.
+    /// The features of stdout; `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` count if the user leaves the choice to us.
     pub fn of_stdout(choice: ColorChoice) -> Self {
         let color = match choice {
             ColorChoice::Auto => anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never,
@@ -51,7 +51,7 @@ impl Terminal {
         if self.color && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.into_owned() }
     }
 
-    /// `text`, which is painted already, as a link to a file.
+    /// `text`, which is already painted, as a link to a file.
     fn link(self, file: &Path, text: String) -> String {
         match url::Url::from_file_path(file) {
             Ok(url) if self.links => format!("\x1b]8;;{url}\x1b\\{text}\x1b]8;;\x1b\\"),
@@ -76,7 +76,7 @@ impl Terminal {
     }
 }
 
-/// Ranges without what ranges before them have; `ranges` is ascending.
+/// Ranges without the parts that earlier ranges cover; `ranges` is ascending.
 pub fn apart(ranges: &[Range<usize>]) -> Vec<Range<usize>> {
     let mut done = 0;
     let rest = |range: &Range<usize>| {
@@ -89,7 +89,7 @@ pub fn apart(ranges: &[Range<usize>]) -> Vec<Range<usize>> {
 
 /// A result as a person reads it.
 pub struct HitView<'a> {
-    /// From 1.
+    /// Rank, from 1.
     pub rank: usize,
     /// As it can be opened from the current directory.
     pub path: &'a Path,
@@ -99,7 +99,7 @@ pub struct HitView<'a> {
     pub name: &'a str,
     /// Empty for a unit without a declaration, and where `blocks` show it.
     pub signature: &'a str,
-    /// What the unit is, in a word.
+    /// Kind of the unit, in a word.
     pub kind: &'a str,
     /// Ascending.
     pub blocks: &'a [Block],
@@ -108,7 +108,7 @@ pub struct HitView<'a> {
 /// Three parts: where and what, the declaration, and lines of the source; `matches` finds what to highlight.
 pub fn format_hit(hit: &HitView, terminal: Terminal, matches: impl Fn(&str) -> Vec<Range<usize>>) -> String {
     let position = terminal.paint(PATH_STYLE, &format!("{}:{}", hit.path.display(), hit.start_line));
-    // A link has to say it all.
+    // A link needs the absolute path.
     let file = std::path::absolute(hit.path).unwrap_or_default();
     let position = terminal.link(&file, position);
     let name = terminal.paint(NAME_STYLE, hit.name);

@@ -30,7 +30,7 @@ use serde::de::DeserializeOwned;
 pub use self::leakage::Allowed;
 use crate::{output, progress, trained_queries};
 
-/// Maximum length of a line that is looked at to tell formats apart, in bytes.
+/// Maximum length of a line that is read to distinguish formats, in bytes.
 const MAX_LINE: u64 = 16 << 20;
 
 /// Arguments of `quarry train`.
@@ -114,8 +114,8 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Pairs in the format of training, or made of labeled data: for each query and code that answers it one, with the
-/// codes that were judged not to answer. Also what a card says of evaluation data among them.
+/// Pairs in the format of training, or made of labeled data: one for each query and code that answers it, with the
+/// codes that were judged not to answer. Also the statement of a card about evaluation data among them.
 ///
 /// # Errors
 /// When the file cannot be read, or holds evaluation data that are not allowed.
@@ -135,7 +135,7 @@ pub fn training_pairs(
     Ok((pairs, leakage))
 }
 
-/// Notes what is not learned from.
+/// Reports the pairs that are not learned from.
 fn note_left_out(LeftOut { empty, contradictory }: LeftOut) {
     for (n, what, why) in [
         (empty, "pair", "without a query or a code"),
@@ -147,7 +147,7 @@ fn note_left_out(LeftOut { empty, contradictory }: LeftOut) {
     }
 }
 
-/// Pairs made of labeled data, and what of it is evaluation data by its name.
+/// Pairs made of labeled data, and the evaluation data among them, by name.
 fn labeled_pairs(path: &Path) -> anyhow::Result<(Vec<FunctionPair>, Vec<String>)> {
     let sources = dataset::sources(&[path.to_owned()], "", "train").or_else(|error| {
         // Of data without that split.
@@ -177,7 +177,7 @@ fn labeled_pairs(path: &Path) -> anyhow::Result<(Vec<FunctionPair>, Vec<String>)
                 name: name.unwrap_or_default(),
                 code,
                 language,
-                // What is held out for validation is chosen by repositories: here, by queries.
+                // Data held out for validation are chosen by repository: here, by query.
                 repository: format!("query {}", query.id),
                 path: String::new(),
                 negatives: negatives.clone(),
@@ -202,7 +202,7 @@ fn labeled_pairs(path: &Path) -> anyhow::Result<(Vec<FunctionPair>, Vec<String>)
     Ok((pairs, named))
 }
 
-/// The beginning of a file: as much as a pair may take.
+/// The beginning of a file: at most the maximum length of a pair.
 fn first_line(path: &Path) -> anyhow::Result<String> {
     let file = std::fs::File::open(path).with_context(|| format!("{}: cannot be read", path.display()))?;
     let mut line = Vec::new();
@@ -210,7 +210,7 @@ fn first_line(path: &Path) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
-/// Whether a line is in the format of training, or wants to be: no other format has its fields.
+/// Returns true if a line is in the format of training, or was meant to be: no other format has its fields.
 fn is_training_pair(line: &str) -> bool {
     let value: Result<serde_json::Value, _> = serde_json::from_str(line);
     value.is_ok_and(|value| value.get("repository").is_some() && value.get("doc").is_some())
@@ -312,7 +312,7 @@ fn read_settings<T: DeserializeOwned>(recipe: Option<&Path>, changes: &[String])
     let text =
         std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
     let located = |mistake: Mistake| anyhow!("{}:{mistake}", path.display());
-    // A table does not know its lines: what is wrong in the file is found before anything is changed.
+    // A table has no line numbers: mistakes in the file are reported before anything is changed.
     toml_file::parse::<T>(&text).map_err(located)?;
     changed(toml_file::parse(&text).map_err(located)?, changes)
 }
@@ -335,7 +335,7 @@ pub fn changed<T: DeserializeOwned>(mut table: toml::Table, changes: &[String]) 
     }
 }
 
-/// A line on standard error, above the bar if there is one.
+/// Prints a line on standard error, above the bar if there is one.
 #[expect(clippy::print_stderr, reason = "the command line speaks to the person who runs it")]
 fn say(bar: &progress::Progress, line: &str) {
     bar.suspend(|| eprintln!("{}", output::harmless(line)));

@@ -1,4 +1,4 @@
-//! `quarry tune`: trains the model of search further on a tree, and keeps it if it finds significantly more there.
+//! `quarry tune`: continues training the model of search on a tree, and keeps it if it finds significantly more there.
 
 mod lessons;
 pub mod report;
@@ -33,14 +33,14 @@ use crate::train::changed;
 use crate::tuned::{self, Tuned};
 use crate::{model, output, progress};
 
-/// Questions to learn from, and held-out ones to decide by, below which nothing is trained.
+/// Minimum numbers of questions to learn from, and of held-out ones to decide by; with fewer, nothing is trained.
 const MIN_LEARNED: usize = 64;
 const MIN_HELD_OUT: usize = 30;
 
-/// Held-out questions of one source that are asked, at most.
+/// Maximum number of held-out questions of one source that are asked.
 const MAX_ASKED: usize = 1000;
 
-/// Pairs a step, at most.
+/// Maximum number of pairs in a step.
 const MAX_BATCH: usize = 256;
 
 /// Arguments of `quarry tune`.
@@ -90,7 +90,7 @@ fn share(text: &str) -> Result<f64, String> {
 /// Runs `quarry tune`; the exit code is 1 if the tuned model is not kept, or nothing was to be undone.
 ///
 /// # Errors
-/// When the tree asks too little, cannot be read, or uses a model that cannot be trained further.
+/// When the tree yields too few questions, cannot be read, or uses a model that cannot be trained further.
 pub fn run(args: &TuneArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     if !args.path.is_dir() {
@@ -184,7 +184,7 @@ fn begin(untuned: &ModelChoice, path: &Path) -> anyhow::Result<StaticWeights> {
     }
 }
 
-/// Refuses what is too little to learn from or to decide by.
+/// Fails if there are too few questions to learn from or to decide by.
 fn check(split: &HoldOut, pairs: &[FunctionPair], path: &Path) -> anyhow::Result<()> {
     let n_held_out: usize = split.held_out.iter().map(|set| set.questions.queries.len()).sum();
     if pairs.len() < MIN_LEARNED || n_held_out < MIN_HELD_OUT {
@@ -235,7 +235,7 @@ fn trained(args: &TuneArgs, pairs: &[FunctionPair], begin: &StaticWeights) -> an
     Ok(weights)
 }
 
-/// What search finds of the held-out questions with each of the models, by set, model and question.
+/// Results of search for the held-out questions with each of the models, by set, model and question.
 fn ask(
     root: &Path,
     files: &[SourceFile],

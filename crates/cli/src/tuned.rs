@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::Context;
 pub use quarry_session::tuned::{RECORD, Tuned, directory_of};
 
-/// What was tuned for any tree, ascending by its path.
+/// The models tuned for any tree, ascending by its path.
 #[cfg(feature = "data")]
 pub fn all() -> Vec<Tuned> {
     let entries = quarry_session::tuned::directory().and_then(|directory| std::fs::read_dir(directory).ok());
@@ -19,8 +19,8 @@ pub fn all() -> Vec<Tuned> {
     all
 }
 
-/// Has searches of a tree, by its canonical path, use the model that they used before anything was tuned. Returns whether
-/// something was.
+/// Makes searches of a tree, given by its canonical path, use the model that they used before anything was tuned.
+/// Returns true if something was tuned.
 ///
 /// # Errors
 /// When the record cannot be removed.
@@ -51,7 +51,7 @@ mod writing {
     use super::{RECORD, Tuned, directory_of};
     use crate::new_file;
 
-    /// Has searches of a tree use a model from now on; one that was tuned before is removed.
+    /// Makes searches of a tree use a model from now on; one that was tuned before is removed.
     ///
     /// # Errors
     /// When this user's state directory cannot be written; nothing has changed then.
@@ -62,7 +62,7 @@ mod writing {
         let before = Tuned::of(&tuned.tree);
         new_file::write_bytes(&directory.join(&tuned.file), model)?;
         new_file::write_json(&directory.join(RECORD), tuned)?;
-        // What remains of it wastes space, and nothing else.
+        // Leftovers only waste space.
         if let Some(before) = before.filter(|before| before.file != tuned.file) {
             _ = fs::remove_file(directory.join(before.file));
         }

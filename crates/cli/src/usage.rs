@@ -1,15 +1,15 @@
-//! What is wrong with a command line, in clap's words, and what may help: the commands that may be meant, and what a
-//! command is for whose arguments are missing.
+//! Errors of a command line, in clap's words, with hints: the commands that may be meant, and the purpose of a command
+//! whose arguments are missing.
 
 use clap::Command;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use quarry_text::misspelled;
 
-/// Commands that are suggested for an unknown one.
+/// Maximum number of commands suggested for an unknown one.
 const N_SUGGESTIONS: usize = 3;
 
-/// How commands are called, by their names without `quarry`; shown where arguments are missing.
+/// Examples of commands, by their names without `quarry`; shown if arguments are missing.
 const EXAMPLES: [(&str, &str); 24] = [
     ("search", "quarry search \"retry with backoff\" -t rust"),
     ("similar", "quarry similar src/net.rs:120"),
@@ -57,7 +57,7 @@ pub fn explained(mut error: Error, mut command: Command, arguments: &[String]) -
             let Some(ContextValue::String(refused)) = error.get(ContextKind::InvalidSubcommand) else {
                 return error;
             };
-            // A conflict: a misspelled command was taken for an argument, and the word after it for a command.
+            // A conflict: a misspelled command was mistaken for an argument, and the word after it for a command.
             let is_conflict = kind == ErrorKind::ArgumentConflict;
             let unknown = arguments.get(path.len()).filter(|_| is_conflict).unwrap_or(refused);
             let names = called.get_subcommands().filter(|command| !command.is_hide_set());
@@ -78,7 +78,7 @@ pub fn explained(mut error: Error, mut command: Command, arguments: &[String]) -
     error
 }
 
-/// What a command does, with an example if there is one.
+/// The purpose of a command, with an example if there is one.
 fn purpose(command: &Command, name: &str) -> String {
     let about = command.get_about().map_or_else(String::new, ToString::to_string);
     let example = EXAMPLES.iter().find(|(of, _)| *of == name);

@@ -1,7 +1,7 @@
 //! `quarry index --watch`: an index that follows its tree.
 //!
-//! The system tells of changes in the directories that the index is made from, and in no others, so that a build that
-//! writes thousands of ignored files wakes nobody. What changed is then found as by every other command.
+//! The system reports changes in the directories that the index is made from only, so that a build that writes
+//! thousands of ignored files does not wake the process. The changed files are then found as by every other command.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,19 +26,20 @@ use crate::output;
 use crate::precompute::Background;
 use crate::settings::Settings;
 
-/// A change is acted upon when nothing has changed for so long: editors and checkouts write many files in a row.
+/// Debounce delay: a change is acted upon when nothing has changed for this long, because editors and checkouts write
+/// many files in a row.
 const QUIET: Duration = Duration::from_millis(100);
 
 /// Maximum debounce delay, from the first change.
 const LATEST: Duration = Duration::from_secs(2);
 
-/// Time between two looks where the system cannot tell of changes.
+/// Polling interval if the system cannot report changes.
 const POLL: Duration = Duration::from_secs(5);
 
 /// Time after a failure until the next try, unless something changes before.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// How to let the system watch more directories.
+/// Command that lets the system watch more directories.
 pub const RAISE_LIMIT: &str = "sudo sysctl fs.inotify.max_user_watches=524288";
 
 /// The error numbers of Linux for no inotify watch and no inotify instance being left.
@@ -55,18 +56,18 @@ pub struct WatchArgs {
     poll: Option<u64>,
 }
 
-/// What a process that keeps an index fresh waits for.
+/// A message to a process that keeps an index fresh.
 pub enum Message {
     /// A change in the tree: of the files or directories at these paths.
     Changed {
-        /// Those that are gone.
+        /// Paths that are gone.
         gone: Vec<PathBuf>,
     },
     /// It is time to stop.
     Stop,
 }
 
-/// Runs `quarry index --watch`, until it is interrupted; each refresh is reported, as a line of JSON if that is asked for.
+/// Runs `quarry index --watch`, until it is interrupted; each refresh is reported, as a line of JSON if requested.
 ///
 /// # Errors
 /// When the tree cannot be indexed at the start; later failures are reported, and tried again.
@@ -79,7 +80,7 @@ pub fn run(mut source: SourceArgs, args: &WatchArgs, json: bool) -> anyhow::Resu
     let model = source.load_model(&settings)?;
     let background = Background::start(|| {});
     let index = Index::status(&source.path, &options)?.directory;
-    // The system tells of paths as they were named, and a relative one would follow the directory when that is moved.
+    // The system reports paths as they were named, and a relative one would follow the directory when that is moved.
     source.path = source.path.canonicalize()?;
     let root = &source.path;
     let index = path::absolute(&index).unwrap_or(index);
@@ -117,7 +118,7 @@ pub fn run(mut source: SourceArgs, args: &WatchArgs, json: bool) -> anyhow::Resu
             Some(gone) => changes.forget(&gone),
             None => break,
         }
-        // Before looking for changes, so that none falls between.
+        // Before checking for changes, so that none is missed.
         changes.follow(&followed);
         match refresh() {
             Ok((opened, took)) => {
@@ -126,7 +127,7 @@ pub fn run(mut source: SourceArgs, args: &WatchArgs, json: bool) -> anyhow::Resu
                     tell(&Summary::new(root, &opened, took))?;
                 }
             }
-            // Once, however often it is tried.
+            // Reported once, however often it is retried.
             Err(error) => {
                 let now = format!("{error:#}");
                 if now != problem {
@@ -171,11 +172,11 @@ fn stop_on_signal(sender: Sender<Message>, refreshing: Arc<AtomicBool>) -> anyho
     ctrlc::set_handler(stop).context("cannot install the Ctrl-C handler")
 }
 
-/// How changes become known.
+/// Source of the changes.
 pub enum Changes {
-    /// By the system.
+    /// Events of the system.
     Told(Watched),
-    /// By polling at this interval.
+    /// Polling at this interval.
     Polled(Duration),
 }
 
@@ -190,7 +191,7 @@ impl Changes {
     pub fn told(sender: Sender<Message>, indexes: Vec<PathBuf>) -> Self {
         let tell = move |event: notify::Result<Event>| {
             if let Some(message) = message(event, &indexes) {
-                // Nobody listens any longer: it is the end.
+                // At shutdown, the receiver is gone.
                 let _ = sender.send(message);
             }
         };
@@ -231,7 +232,7 @@ impl Changes {
         });
     }
 
-    /// Time between two looks where the system does not tell.
+    /// Polling interval, if the system does not report changes.
     pub fn interval(&self) -> Option<Duration> {
         match self {
             Self::Told(_) => None,
@@ -257,7 +258,7 @@ impl Watched {
         }
         for directory in there.difference(&self.directories) {
             match paths.add(directory, RecursiveMode::NonRecursive) {
-                // It went meanwhile, which its parent tells.
+                // It has disappeared meanwhile, which is reported for its parent.
                 Err(error) if is_missing(&error) => {}
                 added => added?,
             }
@@ -268,9 +269,9 @@ impl Watched {
     }
 }
 
-/// What an event of the system means for the tree; nothing if it was only read, or is of the directory of an index.
+/// The message for an event of the system; none for mere reads, and for events in the directory of an index.
 fn message(event: notify::Result<Event>, indexes: &[PathBuf]) -> Option<Message> {
-    // Something was missed: all is looked at.
+    // Events were missed: everything is checked.
     let Ok(event) = event else { return Some(Message::Changed { gone: Vec::new() }) };
     if event.kind.is_access()
         || (!event.paths.is_empty()
@@ -290,7 +291,7 @@ fn is_missing(error: &notify::Error) -> bool {
     }
 }
 
-/// Why the system cannot tell of changes, and what to do.
+/// The reason why the system cannot report changes, and the fix.
 fn reason(error: notify::Error) -> String {
     let is_limit = match &error.kind {
         ErrorKind::MaxFilesWatch => true,
@@ -306,7 +307,7 @@ fn reason(error: notify::Error) -> String {
     }
 }
 
-/// How many directories the system lets a user watch; `None` without a limit.
+/// Maximum number of directories that the system lets a user watch; `None` without a limit.
 pub fn directory_limit() -> Option<usize> {
     fs::read_to_string("/proc/sys/fs/inotify/max_user_watches").ok()?.trim().parse().ok()
 }

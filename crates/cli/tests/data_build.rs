@@ -52,7 +52,7 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// Builds in a directory; the names of the steps that were done now, and of those that were done before.
+/// Builds in a directory; returns the names of the steps that were done now, and of those that were done before.
 fn build(fixture: &Fixture, plan: &Path, out: &Path) -> (Vec<String>, Vec<String>) {
     let output = fixture.run(&["data", "build", plan.to_str().unwrap(), "--out", out.to_str().unwrap()]);
     let said = stderr(&output);
@@ -82,7 +82,7 @@ fn the_example_is_built_and_the_same_again() {
     let (new, known) = build(&fixture, &plan, &one);
     assert_eq!((new.len(), known.len()), (0, 13), "{new:?}");
 
-    // What comes out is what other commands read.
+    // Other commands can read the output.
     let beir = one.join("exports/beir");
     let measured = fixture.json(&["eval", beir.to_str().unwrap(), "--method", "bm25", "--json"]);
     assert!(measured["metrics"]["mrr"].as_f64().unwrap() > 0.3, "{measured}");
@@ -120,7 +120,7 @@ fn a_change_redoes_what_depends_on_it() {
     assert_eq!(change("seed = 42", "seed = 43").0, [&["splits"][..], &exports].concat());
     assert_eq!(change("dev = 2", "dev = 3").0, [&["splits"][..], &exports].concat());
     assert_eq!(change("format = \"cosqa-plus\"", "format = \"gecs\"").0, ["export gecs"]);
-    // Fewer candidates: those that are left were judged before.
+    // Fewer candidates: the remaining ones were judged before.
     assert_eq!(
         change("k = 3", "k = 2").0,
         [&["candidates", "labels", "splits"][..], &["export beir", "export gecs", "export training-pairs"]]
@@ -377,7 +377,7 @@ fn queries_that_a_model_wrote_are_built_from_a_recording() {
     let missing = fixture.run(&["data", "report", &path(&fixture.path("none"))]);
     assert_eq!(missing.status.code(), Some(2));
 
-    // Another style is to be written, and nothing of it is in the recording.
+    // Another style must be written, none of which is in the recording.
     let text = fs::read_to_string(&plan).unwrap();
     fs::write(&plan, text.replace("styles = [\"keyword\", \"question\"]", "styles = [\"imperative\"]"))
         .unwrap();
@@ -392,7 +392,7 @@ fn queries_that_a_model_wrote_are_built_from_a_recording() {
     );
 }
 
-/// What the exports of a build are, by the metadata beside them: each file with its hash, and the columns of its records.
+/// The metadata beside the exports of a build describe each file with its hash, and the columns of its records.
 #[test]
 fn metadata_names_every_file_of_the_exports_and_its_columns() {
     let (fixture, directory) = example();
@@ -451,7 +451,8 @@ fn every_export_can_be_read_and_converted_back() {
         let export = out.join("exports").join(format);
         let checked = fixture.run(&["data", "check", export.to_str().unwrap(), "--split", "train"]);
         assert!(checked.status.success(), "{format}: {}", stderr(&checked));
-        // Of formats of pairs the file of a part, of those that number each part anew its files, of others the directory.
+        // For formats of pairs the file of a part, for those that number each part anew its files, for others the
+        // directory.
         let names = files(&export).into_keys();
         let from: Vec<PathBuf> = match format {
             "cosqa" | "cosqa-plus-folder" => {
@@ -496,7 +497,7 @@ fn every_export_can_be_read_and_converted_back() {
     }
 }
 
-/// What models say to all that a build asks: the same to the same question.
+/// Answers of models to everything that a build asks: the same to the same question.
 fn said(seen: &Seen) -> Reply {
     thread::sleep(Duration::from_millis(20));
     if seen.path.ends_with("/embeddings") {
@@ -582,9 +583,9 @@ fn what_a_build_judges_is_estimated_followed_and_shown() {
     assert!(dry.contains("pairs judged so far"), "{dry}");
 }
 
-/// A build whose queries a model writes, whose candidates a server embeds and whose pairs a model judges: with one worker,
-/// and with two of which one is killed, what comes out is what comes out without workers, and nothing is asked twice that
-/// was not under way at the worker that was killed.
+/// A build whose queries a model writes, whose candidates a server embeds and whose pairs a model judges: with one
+/// worker, and with two of which one is killed, the output is the same as without workers, and nothing is asked twice
+/// except what was in progress at the killed worker.
 #[test]
 fn workers_build_the_same() {
     const QUESTIONS: usize = 2;

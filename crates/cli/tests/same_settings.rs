@@ -44,7 +44,7 @@ fn files() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What is compared of an answer: the places of its results, and whether it is confident.
+/// The compared parts of an answer: the places of its results, and whether it is confident.
 type Places = (Vec<(String, u64)>, bool);
 
 /// The places in an object of `--json`.

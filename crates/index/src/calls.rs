@@ -57,7 +57,7 @@ pub struct CallSite {
     pub qualified: String,
     /// Numbers of the units that it may call, ascending; empty if it calls nothing in the tree.
     pub definitions: Arc<[usize]>,
-    /// Whether scopes or imports determine the target. Otherwise only the name matches: it may be any of
+    /// True if scopes or imports determine the target. Otherwise only the name matches: the target may be any of
     /// `definitions`, or something outside of the tree.
     pub is_certain: bool,
 }
@@ -76,7 +76,7 @@ pub struct Callee {
 }
 
 impl Calls<CallSite> {
-    /// Number of calls that only the name matches.
+    /// Number of calls matched by name only.
     #[must_use]
     pub fn n_by_name(&self) -> usize {
         self.found.iter().filter(|site| !site.is_certain).count()
@@ -135,8 +135,8 @@ impl Index {
         if exact.is_empty() { of(|a, b| a.eq_ignore_ascii_case(b)) } else { exact }
     }
 
-    /// At most `limit` definitions whose name has a text in it, whatever the case, and whatever separates words: first those
-    /// that begin with it, and shorter names before longer ones. Qualifiers count only if the text has one.
+    /// At most `limit` definitions whose name contains a text, ignoring case and separators of words: first those that
+    /// begin with it, and shorter names before longer ones. Qualifiers count only if the text has one.
     #[must_use]
     pub fn definitions_like(&self, text: &str, limit: usize) -> Vec<Hit> {
         let wanted = folded(text);
@@ -260,7 +260,7 @@ impl Index {
         Ok(calls)
     }
 
-    /// Returns whether a unit is test code.
+    /// Returns true if a unit is test code.
     #[must_use]
     pub fn is_test(&self, hit: &Hit) -> bool {
         self.flags(&self.table.units[hit.unit]).contains(FileFlags::TEST)
@@ -285,7 +285,7 @@ impl Index {
             .collect()
     }
 
-    /// Returns whether a call of a name targets one of the wanted definitions; a type stands for its constructors.
+    /// Returns true if a call of a name targets one of the wanted definitions; a type stands for its constructors.
     fn calls_one_of(&self, wanted: &Wanted, called: &str, site: &mut CallSite) -> bool {
         if let Some(constructors) = wanted.constructed.get(called) {
             let types: BTreeSet<&str> =
@@ -362,7 +362,8 @@ impl Index {
         Ok(calls)
     }
 
-    /// About as many units of all searched trees as mention a name; none for one without words, such as an operator.
+    /// Approximate number of units of all searched trees that mention a name; none for one without words, such as an
+    /// operator.
     ///
     /// # Errors
     /// When the index cannot be read.
@@ -385,7 +386,7 @@ impl Index {
         for name in names {
             let folded = folded(name);
             let units = match folded.is_empty() {
-                // No index has operators, and names of underscores.
+                // The index has no operators, nor names of underscores only.
                 true => (0..self.n_units()).collect(),
                 false => self.lexical.definitions(&folded)?,
             };
@@ -414,13 +415,13 @@ impl Index {
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
         let units = self.units_of_files[record.file as usize].clone();
-        // Another definition with that name is not part of it.
+        // Another definition with that name does not belong to it.
         let is_other = |other: &usize| self.name_of_unit(*other) == name && self.is_first_part(*other);
         let end = (unit + 1..units.end).find(is_other).unwrap_or(units.end);
         (unit..end).filter(inside).collect()
     }
 
-    /// Returns whether a unit is the first part of its definition: only that has the declaration.
+    /// Returns true if a unit is the first part of its definition: only that has the declaration.
     fn is_first_part(&self, unit: usize) -> bool {
         !self.table.text(self.table.units[unit].signature).is_empty()
     }
@@ -472,7 +473,7 @@ impl<'a> Wanted<'a> {
 /// Separators between the parts of a qualified name.
 const SEPARATORS: [char; 4] = ['.', ':', '#', '/'];
 
-/// Returns whether a qualified name in a file, preceded by the file's directories and name, ends with all of `parts`.
+/// Returns true if a qualified name in a file, preceded by the file's directories and name, ends with all of `parts`.
 fn is_qualified(name: &str, path: &str, parts: &[&str], is_same: fn(&str, &str) -> bool) -> bool {
     let path = path.rsplit_once('.').map_or(path, |(path, _)| path);
     let full: Vec<&str> = path.split('/').chain(name.split('.')).collect();

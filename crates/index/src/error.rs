@@ -39,21 +39,21 @@ pub enum Error {
         /// Number of segments found.
         found: usize,
     },
-    /// A file is not what was indexed.
+    /// A file has changed since it was indexed.
     #[error("{path} has changed since it was indexed; run the command again")]
     Changed {
         /// The file, relative to its tree.
         path: String,
     },
-    /// An index of what is kept elsewhere does not have it.
+    /// An index of files that are kept elsewhere lacks the requested data.
     #[error(
         "{what} is not kept in the engine that these trees are served from; run `quarry` where their files are"
     )]
     NotKept {
-        /// What is asked for.
+        /// The requested data.
         what: &'static str,
     },
-    /// What keeps a part of the index elsewhere failed.
+    /// The external storage of a part of the index failed.
     #[error(transparent)]
     Elsewhere(Box<dyn std::error::Error + Send + Sync>),
     /// The file system failed.
@@ -73,7 +73,7 @@ pub enum Error {
         path: PathBuf,
         /// Estimated size of the index, in bytes.
         needed: u64,
-        /// What failed.
+        /// The cause.
         source: Box<Error>,
     },
     /// The user has no cache directory, so the index directory must be named.
@@ -99,7 +99,7 @@ pub enum Error {
     Corrupt {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
     /// The tree has no file that can be indexed.
@@ -107,7 +107,7 @@ pub enum Error {
     NothingToIndex {
         /// Root of the tree.
         root: PathBuf,
-        /// What was skipped and why.
+        /// The skipped files and the reasons.
         reason: String,
     },
     /// The index is missing or unusable, and the caller asked not to build one.
@@ -118,7 +118,7 @@ pub enum Error {
         /// Why an index would have to be built.
         reason: RebuildReason,
     },
-    /// What was to be opened on demand cannot be: usually it belongs to a generation of the index that is gone or being
+    /// Data cannot be opened on demand: usually they belong to a generation of the index that is gone or being
     /// removed.
     #[error("{}: the index was replaced during the search, or is damaged; open it again", path.display())]
     Replaced {
@@ -138,7 +138,7 @@ pub enum Error {
     UnknownLanguage {
         /// The name as given.
         name: String,
-        /// Which language may be meant, else where all are listed.
+        /// The languages that may be meant, else where all are listed.
         hint: String,
     },
     /// A filter names a tree that is not searched.
@@ -154,7 +154,7 @@ pub enum Error {
     Glob {
         /// The glob as given.
         glob: String,
-        /// What is wrong with it.
+        /// The cause.
         source: ignore::Error,
     },
     /// No unit covers the given position.
@@ -170,7 +170,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// That there is no such language, with those that are similar.
+    /// The error for an unknown language, with similar ones.
     #[must_use]
     pub fn unknown_language(name: &str) -> Self {
         let meant = did_you_mean(name, languages().map(|language| language.name()));
@@ -186,12 +186,12 @@ impl Error {
         Self::Corrupt { path: path.to_owned(), problem: problem.into() }
     }
 
-    /// Whether the file system refused to read or write the index.
+    /// Returns true if the file system refused to read or write the index.
     pub(crate) fn is_of_storage(&self) -> bool {
         matches!(self, Self::Io { .. } | Self::Lexical(_) | Self::NoCacheDirectory)
     }
 
-    /// Whether a file or directory was missing.
+    /// Returns true if a file or directory was missing.
     pub(crate) fn is_not_found(&self) -> bool {
         self.kind() == Some(io::ErrorKind::NotFound)
     }

@@ -1,4 +1,4 @@
-//! An open index: what it finds of its trees, and the sources of its units.
+//! An open index, and the sources of its units.
 
 pub(crate) mod entries;
 pub(crate) mod filter;
@@ -33,11 +33,11 @@ pub struct Index {
     pub(crate) table: Table,
     pub(crate) lexical: LexicalIndex,
     pub(crate) dense: Option<Dense>,
-    /// What it was built from, if it is only in memory.
+    /// The tree and manifest that it was built from, if it is only in memory.
     pub(crate) in_memory: Option<Origin>,
     /// Its files, in the order of the table, if they are not read from trees.
     pub(crate) carried: Option<Vec<Arc<PortableFile>>>,
-    /// Whether its files are what they were; none if it has no files.
+    /// Detects changes to its files; none if it has no files.
     pub(crate) intact: Option<Intact>,
     /// The file of each unit, the units of each file and its size in bytes, for scoring files.
     pub(crate) file_of_unit: Vec<u32>,
@@ -53,7 +53,7 @@ pub(crate) struct Dense {
     pub passages: Vec<Segment<PassageVectors>>,
 }
 
-/// What an index in memory was built from, like the manifest of an index on disk.
+/// The source of an index in memory, like the manifest of an index on disk.
 pub(crate) struct Origin {
     pub root: PathBuf,
     pub manifest: Manifest,

@@ -183,12 +183,12 @@ impl LexicalIndex {
         write(SegmentDirectory::new(directory), texts)
     }
 
-    /// Of parts in the order of the numbering. `sizes` are those of all texts that are numbered.
+    /// An index of parts, in the order of the numbering. `sizes` are those of all texts that are numbered.
     pub(crate) fn of(parts: Vec<Segment<Part>>, numbering: &Arc<Numbering>, sizes: &FieldSizes) -> Self {
         Self { mean_lengths: sizes.mean_lengths(), parts, numbering: Arc::clone(numbering), whole: None }
     }
 
-    /// The same parts, and another one, in another numbering.
+    /// The same parts and another one, with another numbering.
     pub(crate) fn with_part(
         &self,
         part: Option<Part>,
@@ -214,7 +214,7 @@ impl LexicalIndex {
         self.whole.as_ref().map_or(self.len() as f32, |whole| whole.n_texts)
     }
 
-    /// Returns whether there are no texts.
+    /// Returns true if there are no texts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -288,7 +288,7 @@ pub(crate) struct TermWeight {
     /// Inverse document frequency among texts.
     pub of_text: f32,
     of_group: f32,
-    /// Whether any text has it.
+    /// True if any text has it.
     pub is_known: bool,
 }
 

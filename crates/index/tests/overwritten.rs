@@ -11,7 +11,7 @@ use quarry_index::{
     Error, Filter, Index, OpenOptions, RankingWeights, SearchRequest, SegmentPool, UserDirectories,
 };
 
-/// How often all files are overwritten.
+/// Number of times that all files are overwritten.
 const N_TIMES: usize = 80;
 
 fn files_below(directory: &Path) -> Vec<PathBuf> {
@@ -26,7 +26,7 @@ fn names(index: &Index) -> Result<Vec<String>, Error> {
     Ok(found.hits.into_iter().map(|hit| hit.name).collect())
 }
 
-/// As `cp` does: a file is cut to nothing and written again.
+/// Overwrites files as `cp` does: a file is truncated and written again.
 fn searches_survive_it(pool: Option<Arc<SegmentPool>>) {
     let temporary = tempfile::tempdir().unwrap();
     let (tree, user) = (temporary.path().join("tree"), temporary.path().join("user"));
@@ -70,7 +70,7 @@ fn searches_survive_it(pool: Option<Arc<SegmentPool>>) {
                 thread::yield_now();
             }
             for (path, content) in &backup {
-                // Those that a new generation has removed come back as well.
+                // Files that a new generation has removed are restored as well.
                 if path.parent().is_some_and(Path::is_dir) {
                     fs::write(path, content).unwrap();
                 }

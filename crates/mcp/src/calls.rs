@@ -7,13 +7,13 @@ use quarry_text::counted;
 use crate::arguments::Size;
 use crate::workspace::{prefixed, shown_path};
 
-/// Calls that are listed by default.
+/// Number of calls listed by default.
 const DEFAULT_CALLS: usize = 10;
 
-/// Definitions of one name that are listed.
+/// Maximum number of definitions of one name that are listed.
 const N_DEFINITIONS: usize = 10;
 
-/// An index, and what precedes the paths in each of its trees.
+/// An index, and the path prefix of each of its trees.
 pub(crate) struct Paths<'a> {
     pub index: &'a Index,
     pub prefixes: &'a [String],
@@ -36,7 +36,7 @@ impl Paths<'_> {
     }
 }
 
-/// The calls of `definitions`, or where there are none, of anything called `name`.
+/// The calls of `definitions`, or if there are none, of anything called `name`.
 pub(crate) fn callers_text(
     paths: &Paths,
     name: &str,
@@ -79,18 +79,18 @@ pub(crate) fn callers_text(
     text.finish(&ending(sites.len() - n_shown))
 }
 
-/// Whether a call needs no place of its own after another one: it is in the same definition, and as sure.
+/// Returns true if a call needs no heading of its own after another one: it is in the same definition, and as certain.
 fn is_beside(before: &CallSite, site: &CallSite) -> bool {
     let unit = |site: &CallSite| site.caller.as_ref().map(|hit| hit.unit);
     (before.root, &before.path, unit(before)) == (site.root, &site.path, unit(site))
         && (before.is_certain, &before.definitions) == (site.is_certain, &site.definitions)
 }
 
-/// What each of several gets of `n`, as evenly as they can use it: at most what is `wanted`.
+/// Divides `n` as evenly as possible into shares, each at most as large as is `wanted`.
 fn shares(mut n: usize, wanted: &[usize]) -> Vec<usize> {
     let mut shares = vec![0; wanted.len()];
     let mut order: Vec<usize> = (0..wanted.len()).collect();
-    // Those that want least leave most to the others.
+    // In ascending order, so that what small ones leave goes to the others.
     order.sort_by_key(|number| wanted[*number]);
     for (place, number) in order.iter().enumerate() {
         let share = n.div_ceil(order.len() - place).min(wanted[*number]);
@@ -100,7 +100,7 @@ fn shares(mut n: usize, wanted: &[usize]) -> Vec<usize> {
     shares
 }
 
-/// What each of some definitions calls.
+/// The callees of each of some definitions, as text.
 pub(crate) fn callees_text(paths: &Paths, name: &str, found: &[(Hit, Calls<Callee>)], size: Size) -> String {
     if found.is_empty() {
         return format!("Nothing in the tree defines {}.\n", quoted_start(name));
@@ -149,7 +149,7 @@ pub(crate) fn callees_text(paths: &Paths, name: &str, found: &[(Hit, Calls<Calle
     text.finish(&ending(n_left_out))
 }
 
-/// In which files more calls may be.
+/// The files that may contain more calls, as text.
 fn unfinished_text(paths: &Paths, files: &[UnfinishedFile]) -> String {
     const N_SHOWN: usize = 3;
     let position = |file: &UnfinishedFile| {
@@ -196,7 +196,7 @@ fn doubt(paths: &Paths, is_certain: bool, definitions: &[usize]) -> String {
     }
 }
 
-/// A definition, or some of several that a call may mean.
+/// A definition, or some of the candidates for a call.
 fn candidates(paths: &Paths, units: &[usize]) -> String {
     let positions = units.iter().take(3).map(|unit| paths.unit(*unit));
     let positions: Vec<String> =

@@ -1,4 +1,4 @@
-//! What else must change, as text.
+//! Places that may have to change with others, as text.
 
 use quarry_related::{CommitView, Place, Reason, Related};
 use quarry_session::text::{BudgetedText, numbered, position, quoted, quoted_start};
@@ -6,7 +6,7 @@ use quarry_text::{counted, printable};
 
 use crate::workspace::{prefixed, shown_path};
 
-/// Targets that are listed.
+/// Maximum number of targets listed.
 const N_TARGETS: usize = 5;
 
 /// The places that may have to change, and commits if requested.

@@ -1,7 +1,7 @@
 //! The tools: their names, arguments and schemas.
 //!
-//! A tool's schema is derived from the struct that its arguments are read into. It is then made as plain as validators
-//! of agents want it: objects of strings, integers and lists, without references, unions or formats.
+//! A tool's schema is derived from the struct that its arguments are read into. It is then simplified to what the
+//! validators of agents accept: objects of strings, integers and lists, without references, unions or formats.
 
 use std::ops::RangeInclusive;
 
@@ -22,13 +22,13 @@ pub type Object = Map<String, Value>;
 const RESULTS: RangeInclusive<usize> = 1..=50;
 /// Minimum and maximum number of tokens that an answer can be allowed.
 const TOKENS: RangeInclusive<usize> = 200..=20_000;
-/// Arguments that an error suggests.
+/// Maximum number of arguments that an error suggests.
 const N_SUGGESTIONS: usize = 3;
-/// Bytes of all arguments of a call, names included: a pasted text of 64 KiB and what belongs to it.
+/// Maximum bytes of all arguments of a call, names included: a pasted text of 64 KiB and what belongs to it.
 const MAX_ARGUMENT_BYTES: usize = 70_000;
-/// Other names that arguments have; the command line and HTTP take both too.
+/// Aliases of arguments; the command line and HTTP take both names too.
 const ALIASES: [(&str, &str); 1] = [("limit", "k")];
-/// Other names under which agents try the arguments, as other tools have them.
+/// Other names that agents try for the arguments, because other tools use them.
 const OTHER_NAMES: [(&str, &[&str]); 8] = [
     ("k", &["n", "count", "num_results", "n_results", "max_results", "top_k", "top", "results", "size"]),
     ("max_tokens", &["tokens", "token_limit", "budget", "max_length", "max_chars"]),
@@ -40,14 +40,14 @@ const OTHER_NAMES: [(&str, &[&str]); 8] = [
     ("line", &["line_number", "lineno", "start_line", "row"]),
 ];
 
-/// Lines are counted from 1.
+/// Line numbers, 1-based.
 const LINES: RangeInclusive<u32> = 1..=10_000_000;
 
 /// A tool as a client sees it.
 pub struct Tool {
-    /// What a call names.
+    /// The name by which it is called.
     pub name: &'static str,
-    /// For the agent: what it is good for, and when to use it.
+    /// For the agent: its purpose, and when to use it.
     pub description: &'static str,
     /// The schema of its arguments.
     pub schema: fn() -> Object,
@@ -132,7 +132,7 @@ impl Calls {
     }
 }
 
-/// Whether a qualified name has a part.
+/// Returns true if a qualified name has a part.
 fn has_part(name: &str) -> bool {
     name.contains(|c: char| !c.is_whitespace() && !matches!(c, '.' | ':' | '#' | '/'))
 }
@@ -233,14 +233,14 @@ impl Call {
         }
     }
 
-    /// Whether it is answered from an index, which may have to be built first.
+    /// Returns true if it is answered from an index, which may have to be built first.
     pub(crate) fn needs_index(&self) -> bool {
         !matches!(self, Self::ReadUnit(_) | Self::IndexStatus(_))
     }
 }
 
 impl Related {
-    /// The call: of callees or similar code alone if nothing else is asked for.
+    /// The call: of callees or similar code alone if nothing else is requested.
     fn alone(self) -> Call {
         let Calls { path, line, size, .. } = &self.of;
         match (self.kinds.as_slice(), path, *line) {
@@ -254,7 +254,7 @@ impl Related {
 }
 
 impl Size {
-    /// Maximum number of results, if `default` holds unless it is given.
+    /// Maximum number of results: as given, else `default`.
     pub(crate) fn k(&self, default: usize) -> usize {
         self.k.unwrap_or(default.min(*RESULTS.end()))
     }
@@ -289,7 +289,7 @@ fn read<T: DeserializeOwned + JsonSchema>(mut arguments: Object) -> Result<T, To
     serde_json::from_value(Value::Object(arguments)).map_err(ToolError::Arguments)
 }
 
-/// Bytes of the names and texts in arguments, however deep; an item that is not a text counts as one.
+/// Bytes of the names and texts in arguments, at any depth; an item that is not a text counts as one.
 fn n_bytes_of(arguments: &Object) -> usize {
     fn of_value(value: &Value) -> usize {
         match value {
@@ -317,30 +317,30 @@ where
     })
 }
 
-/// The schema of `T`, without what validators of agents are known to refuse.
+/// The schema of `T`, without what the validators of agents are known to reject.
 fn schema<T: JsonSchema>() -> Object {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
     });
     let mut schema = settings.with_transform(simplify).into_generator().into_root_schema_for::<T>();
-    // The tool's own description says it better.
+    // The tool's own description is better.
     schema.remove("description");
     schema.remove("title");
-    // An object without properties needs the key all the same.
+    // An object without properties still needs the key.
     schema.ensure_object().entry("properties").or_insert_with(|| Value::Object(Object::new()));
     schema.insert("additionalProperties".to_owned(), Value::Bool(false));
     schema.ensure_object().clone()
 }
 
-/// Takes out formats such as `uint32`, which only schemars knows, limits, and `null` beside another type: what is optional is
-/// not listed as required, that is enough.
+/// Removes limits, formats such as `uint32`, which only schemars knows, and `null` beside another type: an optional
+/// property is just not listed as required.
 fn simplify(schema: &mut Schema) {
     // Limits and defaults are checked anyway, and every prompt would repeat them.
     for key in ["format", "minimum", "maximum", "minLength", "default"] {
         schema.remove(key);
     }
-    // A list of names says what they are.
+    // A list of names is self-explanatory.
     if schema.get("enum").is_some() {
         schema.remove("description");
     }
@@ -505,7 +505,7 @@ mod tests {
         check_refused("search", json!({"query": "x", "Top_K": 3}), "did you mean k?");
         check_refused("search", json!({"q": "x"}), "did you mean query?");
         check_refused("similar", json!({"file": "a", "line": 1}), "did you mean path?");
-        // The tool has none like it.
+        // The tool has no similar argument.
         check_refused("index_status", json!({"limit": 3}), "unknown argument limit");
         assert!(Call::new("grep", Object::new()).is_none());
     }

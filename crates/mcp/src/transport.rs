@@ -1,7 +1,7 @@
 //! Messages as lines on stdin and stdout.
 //!
-//! The SDK's transport leaves a client without an answer, or a word in the log, where a line cannot be read, and drops
-//! a last line that has no end. This one answers with the errors of JSON-RPC.
+//! The SDK's transport neither answers nor logs a line that cannot be read, and drops a last line without a line
+//! ending. This one answers with the errors of JSON-RPC.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::{Future, ready};
@@ -22,12 +22,12 @@ use tokio::task::JoinHandle;
 
 use crate::message::{Line, Message, Refusal, UNASKED, read};
 
-/// The longest line that is read, in bytes.
+/// Maximum length of a line, in bytes.
 const MAX_LINE_BYTES: usize = 16 << 20;
-/// Lines that are read ahead.
+/// Number of lines that are read ahead.
 const LINES_AHEAD: usize = 64;
 
-/// Requests without an answer, and answers that the client has not taken, until no more is read.
+/// Maximum number of unanswered requests and unwritten answers; at this number reading pauses.
 const MAX_OPEN: usize = 1024;
 
 /// A line without its end, or the length of one that is too long.
@@ -47,16 +47,16 @@ pub(crate) struct Lines {
     asked: HashSet<RequestId>,
     batches: HashMap<u64, Batch>,
     n_batches: u64,
-    /// Whether the protocol that was agreed on has batches.
+    /// True if the negotiated protocol version has batches.
     takes_batches: bool,
-    /// Whether the client has begun as the protocol says.
+    /// True once the client has completed the handshake.
     has_begun: Arc<AtomicBool>,
 }
 
 /// Messages that came together, and whose answers go together.
 #[derive(Debug)]
 struct Batch {
-    /// Messages of which it is not known yet what answers them.
+    /// Messages whose answer is not known yet.
     n_open: usize,
     answers: Vec<Value>,
 }
@@ -90,7 +90,7 @@ impl Lines {
         (lines, writer)
     }
 
-    /// Puts what a line holds into the queue, or answers it.
+    /// Queues the messages of a line, or answers it.
     fn take(&mut self, line: ReadLine) {
         let line = match line {
             Ok(line) => read(&line),
@@ -147,7 +147,7 @@ impl Lines {
         None
     }
 
-    /// Returns whether a response is to a request of the server, which then has its answer.
+    /// Returns true if a response is to a request of the server, which then is answered.
     fn is_asked(&mut self, message: &ClientJsonRpcMessage) -> bool {
         match message {
             JsonRpcMessage::Response(response) => self.asked.remove(&response.id),
@@ -233,7 +233,7 @@ impl Lines {
         let id = match message {
             JsonRpcMessage::Response(response) => {
                 if let ServerResult::InitializeResult(result) = &response.result {
-                    // They went with the version after.
+                    // Version 2025-06-18 removed them.
                     self.takes_batches = result.protocol_version < ProtocolVersion::V_2025_06_18;
                 }
                 Some(&response.id)
@@ -270,10 +270,10 @@ impl Transport<RoleServer> for Lines {
         loop {
             let n_unanswered = self.open_requests.len();
             if n_unanswered >= MAX_OPEN {
-                // It is asked anew whenever something was answered.
+                // It is polled again whenever something was answered.
                 std::future::pending::<()>().await;
             }
-            // It fails only without a sender, which is here.
+            // It fails only without a sender, which `self` holds.
             let _ = self.n_unwritten.subscribe().wait_for(|n| n_unanswered + n < MAX_OPEN).await;
             while let Some((message, batch)) = self.waiting.pop_front() {
                 if let Some(message) = self.accept(message, batch) {
@@ -291,7 +291,7 @@ impl Transport<RoleServer> for Lines {
     }
 }
 
-/// Reads lines until the input ends; the last one needs no end.
+/// Reads lines until the input ends; the last one needs no line ending.
 async fn read_lines(input: impl AsyncRead + Unpin, lines: mpsc::Sender<ReadLine>) {
     let mut input = BufReader::with_capacity(1 << 16, input);
     let (mut line, mut n_bytes) = (Vec::new(), 0);
@@ -338,7 +338,7 @@ async fn write_lines(
         };
         if let Err(error) = written.await {
             tracing::warn!("cannot write to the client: {error}");
-            // Nothing waits for what nobody takes any longer.
+            // Nobody takes what is left, so nothing may wait for it to be written.
             n_unwritten.send_replace(0);
             return;
         }

@@ -11,10 +11,10 @@ use tokio::time::timeout;
 use crate::tools::Call;
 use crate::{ReportProgress, ToolAnswer, ToolError, Workspace};
 
-/// Roots of a client that are searched; the first ones.
+/// Maximum number of roots of a client that are searched; the first ones.
 const MAX_ROOTS: usize = 64;
 
-/// How long calls wait for the roots of a client that has announced some.
+/// Maximum time that calls wait for the roots of a client that has announced some.
 const ROOTS_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Makes the workspace of some trees.
@@ -24,11 +24,11 @@ type MakeWorkspace = dyn Fn(Vec<PathBuf>) -> Workspace + Send + Sync;
 pub struct Trees {
     given: Vec<PathBuf>,
     make: Option<Box<MakeWorkspace>>,
-    /// Whether the roots of a client take the place of the given trees, which nobody named.
+    /// True if the roots of a client replace the given trees, which nobody named.
     gives_way: bool,
-    /// What is searched, and its trees.
+    /// The searched paths, and their workspace.
     current: RwLock<(Vec<PathBuf>, Arc<Workspace>)>,
-    /// Whether the client has told its roots.
+    /// True once the client has reported its roots, or calls no longer wait for them.
     told: watch::Sender<bool>,
 }
 
@@ -40,7 +40,7 @@ impl Trees {
         Self { given: Vec::new(), make: None, gives_way: false, current, told: watch::Sender::new(true) }
     }
 
-    /// The trees at some paths, and those that a client has open; these take the place of the given ones if `gives_way`.
+    /// The trees at some paths, and the roots of a client; these replace the given ones if `gives_way`.
     #[must_use]
     pub fn new(
         paths: &[PathBuf],
@@ -52,25 +52,25 @@ impl Trees {
         Self { given, make: Some(Box::new(make)), gives_way, current, told: watch::Sender::default() }
     }
 
-    /// Whether the roots of a client are of use.
+    /// Returns true if the roots of a client are used.
     pub(crate) fn takes_roots(&self) -> bool {
         self.make.is_some()
     }
 
-    /// Waits until a client that has announced roots has told them, within a limit, and once.
+    /// Waits until a client that has announced roots has reported them, within a limit, and once.
     pub(crate) async fn wait_for_roots(&self) {
         let mut told = self.told.subscribe();
-        // It fails only when there is nobody left to tell.
+        // It fails only if the sender is gone.
         let _ = timeout(ROOTS_PATIENCE, told.wait_for(|told| *told)).await;
         self.told.send_replace(true);
     }
 
-    /// Calls wait no longer for the roots of the client.
+    /// Makes calls wait no longer for the roots of the client.
     pub(crate) fn expect_no_roots(&self) {
         self.told.send_replace(true);
     }
 
-    /// Sets what the client has open; directories that are given trees already are left out.
+    /// Sets the roots of the client; directories that are already given trees are left out.
     pub(crate) fn set_roots(&self, roots: &[PathBuf]) {
         let Some(make) = &self.make else { return };
         let given = if self.gives_way && !roots.is_empty() { &[][..] } else { &self.given };
@@ -79,7 +79,7 @@ impl Trees {
         let searched: Vec<PathBuf> = given.iter().chain(new.by_ref().take(MAX_ROOTS)).cloned().collect();
         let n_left_out = new.count();
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        // What is open stays open.
+        // An unchanged workspace stays open.
         if current.0 != searched || n_left_out > 0 {
             let workspace = make(searched.clone()).leaving_out(n_left_out);
             *current = (searched, Arc::new(workspace));
@@ -221,7 +221,7 @@ mod tests {
         let found = ask(&trees, "outline", json!({"path": "b"}));
         assert!(found.contains("b/main.py\n") && !found.contains("http.py"), "{found}");
 
-        // What a client has open is found where nothing else was named.
+        // The roots of a client are searched if nothing else was named.
         let trees = Trees::new(&[at("a")], true, make.clone());
         trees.set_roots(&[at("b")]);
         assert!(

@@ -30,19 +30,19 @@ use crate::results::{FoundUnit, list};
 use crate::tools::Call;
 use crate::tree_path::TreePath;
 
-/// How long a call waits until changed files are indexed.
+/// Maximum time that a call waits for changed files to be indexed.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Tokens of the paths of changed files that an answer names if it has not waited for them.
+/// Maximum tokens of the paths of changed files in an answer that has not waited for them.
 const CHANGED_TOKENS: usize = 80;
 
 /// Number of results listed at low confidence.
 const NEAREST: usize = 3;
 
-/// Trees that an error names.
+/// Maximum number of trees that an error names.
 const NAMED: usize = 8;
 
-/// Tokens of the name of a tree.
+/// Maximum tokens of the name of a tree.
 const NAME_TOKENS: usize = 24;
 
 /// Source trees, with the session that answers questions about all of them.
@@ -68,18 +68,18 @@ struct NamedTree {
     root: PathBuf,
 }
 
-/// Is told what happens while an index is opened.
+/// Receives the notices of opening an index.
 type NoticeObserver = dyn Fn(Notice) + Send + Sync;
 
-/// Is told of searches and of what is read of their results.
+/// Receives searches, and what is read of their results.
 type Observer = dyn Fn(&Searched, &dyn Fn() -> Tokens) + Send + Sync;
 
-/// What an answer cost, and what it stood for.
+/// Tokens of an answer, and of the files that it replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tokens {
     /// Of the answer.
     pub given: usize,
-    /// Of the whole file, where a result was read, or of the files of all results that were shown in full.
+    /// Of the whole file, if a result was read, or of the files of all results that were shown in full.
     pub of_file: Option<usize>,
 }
 
@@ -88,7 +88,7 @@ pub struct Tokens {
 pub struct Searched {
     /// The directory that paths of results are relative to.
     pub root: PathBuf,
-    /// What was searched for.
+    /// The query.
     pub query: String,
     /// The results, best first.
     pub results: Vec<SearchedUnit>,
@@ -116,20 +116,20 @@ impl SearchedUnit {
 /// The progress of a call that builds an index.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
-    /// The share of the work that is done, about: 0 to 1.
+    /// Approximate fraction of the work that is done, 0 to 1.
     pub share: f64,
-    /// What is being done.
+    /// The current step.
     pub message: &'static str,
 }
 
 impl Progress {
-    /// What an event of a build means; nothing if no time passes.
+    /// The progress that an event of a build marks; `None` if its step takes no time.
     fn of(event: &Event) -> Option<Self> {
         event.progress().map(|(share, message)| Self { share, message })
     }
 }
 
-/// Is called with the progress of a call, from several threads.
+/// Callback for the progress of a call, called from several threads.
 pub type ReportProgress<'a> = &'a (dyn Fn(Progress) + Sync);
 
 /// The answer of a tool.
@@ -137,7 +137,7 @@ pub type ReportProgress<'a> = &'a (dyn Fn(Progress) + Sync);
 pub struct ToolAnswer {
     /// For the agent to read.
     pub text: String,
-    /// The same as JSON. Only where it is all that the text says, because some clients show an agent nothing else.
+    /// The same as JSON; only if it contains all that the text says, because some clients show an agent nothing else.
     pub structured: Option<Value>,
 }
 
@@ -166,20 +166,21 @@ impl Workspace {
         workspace.waiting()
     }
 
-    /// Passes the notices of a refresh on for which no call waits.
+    /// Passes on the notices of a refresh that no call waits for.
     fn waiting(self) -> Self {
         let (unsaved, observer) = (Arc::clone(&self.unsaved), self.notices.clone());
         let told = move |notice: Notice| heed(notice, &unsaved, observer.as_deref());
         Self { session: self.session.clone().waiting(PATIENCE, told), ..self }
     }
 
-    /// States in answers that so many other trees are not searched.
+    /// States in answers that `n_left_out` other trees are not searched.
     #[must_use]
     pub fn leaving_out(self, n_left_out: usize) -> Self {
         Self { n_left_out, ..self }
     }
 
-    /// Tells `observer` of each search, and once more when one of its results is read; what it calls counts the tokens.
+    /// Notifies `observer` of each search, and again when one of its results is read; the function passed to it counts
+    /// the tokens.
     #[must_use]
     pub fn with_observer(
         self,
@@ -188,7 +189,7 @@ impl Workspace {
         Self { observer: Some(Box::new(observer)), ..self }
     }
 
-    /// Tells `notices` what happens while an index is opened.
+    /// Passes the notices of opening an index to `notices`.
     #[must_use]
     pub fn with_notices(self, notices: impl Fn(Notice) + Send + Sync + 'static) -> Self {
         Self { notices: Some(Arc::new(notices)), ..self }.waiting()
@@ -272,7 +273,7 @@ impl Workspace {
         }
     }
 
-    /// What an answer leaves out; nothing as a rule.
+    /// Note on what an answer leaves out; normally empty.
     fn note(&self, n_unsearched: usize) -> String {
         let mut note = String::new();
         let n = self.trees.len();
@@ -286,7 +287,7 @@ impl Workspace {
         note
     }
 
-    /// The changed files that an answer does not know.
+    /// Note on changed files that an answer does not reflect.
     fn changed_note(&self, tree: &Tree, snapshot: &Snapshot) -> String {
         let Some(behind) = tree.changed_files() else { return String::new() };
         let (prefixes, mut n_left) = (self.prefixes(snapshot), CHANGED_TOKENS);
@@ -337,7 +338,7 @@ impl Workspace {
         }
     }
 
-    /// Whether a tree has a file or directory at a path.
+    /// Returns true if a tree has a file or directory at a path.
     fn has(&self, tree: usize, path: &str) -> bool {
         let Ok(listing) = self.listing(tree) else { return false };
         TreePath::of(path, &self.roots(tree), &paths(&listing)).is_ok()
@@ -351,7 +352,7 @@ impl Workspace {
         heed(notice, &self.unsaved, self.notices.as_deref());
     }
 
-    /// What precedes the paths of each searched tree; nothing for one.
+    /// Prefix of the paths of each searched tree; nothing for one.
     fn prefixes(&self, snapshot: &Snapshot) -> Vec<String> {
         if self.trees.len() == 1 {
             return Vec::new();
@@ -422,7 +423,7 @@ impl Workspace {
         if is_unsure {
             heading.push_str(&context::nothing_heading(found.hits.is_empty(), is_narrowed));
         }
-        // What is near tells whether other words would help; a list of what is not meant would not.
+        // The nearest results show whether other words would help; a full list of poor results would not.
         if is_unsure && search.detail == Detail::Brief {
             found.hits.truncate(NEAREST);
         }
@@ -630,7 +631,7 @@ impl Workspace {
         }
     }
 
-    /// How a tree is opened. Settings that cannot be read hold nowhere.
+    /// Options for opening a tree. Settings that cannot be read are replaced by the defaults.
     fn options(&self, tree: usize) -> OpenOptions {
         self.choice.options(&Settings::load(&self.trees[tree].root).unwrap_or_else(|_| Settings::defaults()))
     }
@@ -677,7 +678,7 @@ fn heed(notice: Notice, unsaved: &Mutex<Option<String>>, observer: Option<&Notic
 }
 
 fn results<Q>(index: &Index, found: &Found<Q>, detail: Detail, prefixes: &[String]) -> Vec<FoundUnit> {
-    // Of a brief result the name says what the declaration would.
+    // The name in a brief result already says what the declaration would.
     let is_beside_declaration = detail == Detail::Brief;
     let unit = |(position, hit): (usize, &Hit)| FoundUnit {
         snippet: found.unit_lines(index, position, detail.lines(), is_beside_declaration),

@@ -1,4 +1,4 @@
-//! Who calls a definition, and what it calls.
+//! Callers and callees of a definition.
 
 use std::time::Duration;
 
@@ -192,7 +192,7 @@ pub struct ExternalView {
 pub struct CallsQuestion<'a> {
     /// The name or position, as given.
     pub query: &'a str,
-    /// What that is.
+    /// The definitions that it refers to.
     pub definitions: &'a [Hit],
     /// Maximum number of calls, or of callees of each definition.
     pub limit: usize,
@@ -203,7 +203,7 @@ pub struct CallsQuestion<'a> {
 }
 
 impl DefinitionView {
-    /// Of a unit.
+    /// The view of a unit.
     #[must_use]
     pub fn of(tree: &Tree, hit: &Hit) -> Self {
         Self {

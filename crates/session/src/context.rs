@@ -21,7 +21,7 @@ use crate::text::{numbered, position_to, quoted, what};
 /// Number of results that functions are chosen from.
 const CANDIDATES: usize = 40;
 
-/// Number of results that are named if nothing clearly answers.
+/// Number of results listed if none clearly answers the query.
 const NEAREST: usize = 3;
 
 /// Number of results whose types, callees and callers are shown.
@@ -68,7 +68,7 @@ pub struct ContextRequest<'a> {
 pub struct Context {
     /// As agents read it.
     pub text: String,
-    /// Whether a result clearly answers the query; `None` if that cannot be decided.
+    /// True if a result clearly answers the query; `None` if that cannot be decided.
     pub confident: Option<bool>,
     /// Confidence that a result answers, 0 to 1.
     pub confidence: f32,
@@ -93,7 +93,7 @@ impl Candidate {
         format!("{}{lines}", self.heading)
     }
 
-    /// Returns whether at least half of its lines are imports: the top of a file.
+    /// Returns true if at least half of its lines are imports, as at the top of a file.
     fn is_imports(&self, index: &Index) -> bool {
         if self.hit.kind != UnitKind::Module {
             return false;
@@ -101,7 +101,7 @@ impl Candidate {
         let starts = index.import_lines(&self.hit);
         let (mut is_import, mut n_imports, mut n_lines) = (false, 0, 0);
         for (number, line) in self.lines.iter().filter(|(_, line)| !line.trim().is_empty()) {
-            // A statement goes on in indented lines, to a bracket.
+            // A statement continues on indented lines, up to a closing bracket.
             is_import = starts.contains(number)
                 || is_import && line.starts_with(|c: char| c.is_whitespace() || ")]}".contains(c));
             n_imports += usize::from(is_import);
@@ -129,7 +129,7 @@ pub fn context(index: &Index, request: &ContextRequest) -> Result<Context, Error
     let mut pieces: Vec<String> = chosen.iter().map(|position| candidates[*position].text()).collect();
     let mut left =
         max_tokens.saturating_sub(chosen.iter().map(|position| candidates[*position].n_tokens).sum());
-    // The first result is named even where it does not fit.
+    // The first result is named even if it does not fit.
     if let Some(first) = candidates.first().filter(|_| chosen.first() != Some(&0)) {
         left = left.saturating_sub(count_tokens(&first.heading));
         pieces.insert(0, first.heading.clone());
@@ -209,7 +209,7 @@ fn beginning(index: &Index, hit: &Hit) -> Hit {
     }
 }
 
-/// The definitions behind results, best first; imports only where there is nothing else.
+/// The definitions behind results, best first; imports only if there is nothing else.
 fn candidates(index: &Index, hits: &[Hit], prefixes: &[String]) -> Vec<Candidate> {
     let mut seen = BTreeSet::new();
     let hits: Vec<Hit> =
@@ -439,7 +439,7 @@ mod tests {
             tree(&[("settings.py", "import os\n\nPRICE_LIMIT = 5\nPRICE_UNIT = 'cent'\n")]);
         let text = ask(&index, "limit and unit of a price", 2_000).text;
         assert!(text.contains("| PRICE_LIMIT = 5"), "{text}");
-        // Nothing else is there.
+        // There is nothing else.
         let (_directory, index) = tree(&[("a.py", "import price_table\nimport price_list\n")]);
         assert!(ask(&index, "price table", 2_000).text.contains("| import price_table"));
     }

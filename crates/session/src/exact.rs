@@ -18,13 +18,13 @@ use crate::query::Expression;
 /// Units, and parts of files without units, with their lines that match, in the order of paths and lines.
 pub(crate) struct Matching {
     pub hits: Vec<(Hit, Vec<LineMatch>)>,
-    /// What was not searched.
+    /// Notes on what was not searched.
     pub notes: Vec<String>,
 }
 
-/// Finds the units with lines that match, each expression in at least one line. A line in two units counts for the first
-/// one. Lines in no unit, and those of files that the index does not hold, are in hits without a unit. Files that cannot be
-/// read any longer have none.
+/// Finds the units with lines that match, each expression in at least one line. A line in two units counts for the
+/// first one. Lines in no unit, and those of files that are not in the index, are in hits without a unit. Files that
+/// can no longer be read have no hits.
 pub(crate) fn find(index: &Index, filter: &Filter, expressions: &[Expression]) -> Result<Matching, Error> {
     index.check_complete()?;
     let Some(lines) = Lines::new(expressions) else { return Ok(Matching::default()) };
@@ -101,7 +101,7 @@ impl<'a> Lines<'a> {
     /// `None` if no line can match.
     fn new(expressions: &'a [Expression]) -> Option<Self> {
         let patterns = expressions.iter().map(|expression| expression.regex.as_str());
-        // Where only some ignore case, what this one finds beyond the others is left out.
+        // If only some expressions ignore case, the additional matches of this matcher are dropped in `of`.
         let matcher = RegexMatcherBuilder::new()
             .case_insensitive(expressions.iter().any(|expression| expression.ignores_case))
             // A line may end with \r\n, before which `$` matches.
@@ -127,12 +127,12 @@ impl<'a> Lines<'a> {
             }
             Ok(true)
         });
-        // A text in memory cannot fail.
+        // Searching a text in memory cannot fail.
         let _ = searcher.search_slice(&self.matcher, text.bytes(), sink);
         found
     }
 
-    /// Returns whether there are lines, and each expression matches one of them.
+    /// Returns true if there are lines, and each expression matches one of them.
     fn match_all(&self, lines: &[LineMatch]) -> bool {
         let is_met = |expression: &Expression| lines.iter().any(|line| expression.regex.is_match(&line.text));
         !lines.is_empty() && (self.expressions.len() == 1 || self.expressions.iter().all(is_met))
@@ -144,7 +144,7 @@ fn range(lines: &[LineMatch]) -> (u32, u32) {
     (lines.first().map_or(1, |line| line.line), lines.last().map_or(1, |line| line.line))
 }
 
-/// Deals the lines of a file out to its units and their lines, both ascending; and the lines that are in none.
+/// Assigns the lines of a file to its units, both ascending; returns also the lines that are in none.
 fn by_unit(
     units: impl Iterator<Item = (usize, Range<usize>)>,
     lines: Vec<LineMatch>,

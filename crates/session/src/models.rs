@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::settings::Settings;
 use crate::tuned::Tuned;
 
-/// Name of the model in the program where a model is named; a directory of that name is `./builtin`.
+/// Name of the built-in model where a model is named; a directory of that name is written `./builtin`.
 pub const BUILTIN: &str = "builtin";
 
 /// Time that a search may take for better results.
@@ -47,10 +47,10 @@ impl Quality {
 /// A model that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// It is missing or damaged.
+    /// A model is missing or damaged.
     #[error(transparent)]
     Embed(#[from] EmbedError),
-    /// That of an index is.
+    /// The model of an index is missing or damaged.
     #[error(
         "{} was indexed with {model}; name another one with --model, or with `quarry index --model DIR` for all searches",
         searched.display()
@@ -60,10 +60,10 @@ pub enum ModelError {
         searched: PathBuf,
         /// The model, in words.
         model: String,
-        /// What is wrong with it.
+        /// The cause.
         source: EmbedError,
     },
-    /// That of `quarry tune` is.
+    /// A model made by `quarry tune` is missing or damaged.
     #[error(
         "{model} was made by `quarry tune`; `quarry tune {0}` makes it again, `quarry tune --undo {0}` stops using it",
         tree.display()
@@ -73,10 +73,10 @@ pub enum ModelError {
         tree: PathBuf,
         /// The model, in words.
         model: String,
-        /// What is wrong with it.
+        /// The cause.
         source: EmbedError,
     },
-    /// Its path cannot be resolved.
+    /// The path of a model cannot be resolved.
     #[error("the model {}: cannot be read", path.display())]
     Read {
         /// The path.
@@ -84,7 +84,7 @@ pub enum ModelError {
         /// Error of the system.
         source: io::Error,
     },
-    /// Its path cannot be recorded.
+    /// The path of a model cannot be recorded, because it is not UTF-8.
     #[error("{}: the path of a model that an index remembers must be UTF-8", .0.display())]
     NotUtf8(PathBuf),
 }
@@ -142,7 +142,7 @@ pub fn can_rerank(directories: &[PathBuf]) -> bool {
     cfg!(feature = "transformers") && shipped::reranker(directories).is_ok()
 }
 
-/// The model of [`Quality::Auto`]. A damaged re-ranker is not used; [`Quality::Best`] names the damage.
+/// The model of [`Quality::Auto`]. A damaged re-ranker is not used; [`Quality::Best`] reports the damage.
 fn with_stored_reranker(
     first: Arc<dyn Embedder>,
     max_precomputed: usize,
@@ -157,7 +157,7 @@ fn with_stored_reranker(
     }
 }
 
-/// The path for [`load`] of a model that was named.
+/// The path to pass to [`load`] for a model that was named; none for the built-in one.
 #[must_use]
 pub fn named(path: &Path) -> Option<&Path> {
     (path != Path::new(BUILTIN)).then_some(path)
@@ -195,7 +195,7 @@ fn split_options(path: &Path) -> (PathBuf, Option<String>) {
 /// Models that re-rank results.
 #[derive(Debug, Clone, Default)]
 pub struct Rerank {
-    /// That of the settings if none.
+    /// Quality; that of the settings if none.
     pub quality: Option<Quality>,
     /// The encoder that re-ranks, instead of the one that comes with the program.
     pub reranker: Option<PathBuf>,
@@ -208,13 +208,13 @@ pub struct Rerank {
 pub struct ModelChoice {
     /// Its path; none for the built-in one.
     pub path: Option<PathBuf>,
-    /// Where its name comes from.
+    /// Source of its name.
     pub source: ModelSource,
-    /// Whether a model re-ranks its first results; none does if nothing says so.
+    /// Quality of the re-ranking of its first results; `None` for no re-ranking.
     pub quality: Option<Quality>,
-    /// The largest number of units of an index whose vectors are computed in the background for [`Quality::Auto`].
+    /// Maximum number of units of an index whose vectors are computed in the background for [`Quality::Auto`].
     pub max_precomputed: usize,
-    /// That model; none for the one that comes with the program.
+    /// The re-ranking encoder; none for the one that comes with the program.
     pub reranker: Option<PathBuf>,
     /// Directory of a cross-encoder that re-ranks them after that.
     pub cross_encoder: Option<PathBuf>,
@@ -269,7 +269,7 @@ impl ModelChoice {
         Ok(Self { path: settings.get(|layer| layer.model.clone()), ..Self::default() })
     }
 
-    /// The same model, re-ranked as told, else as the settings say; not re-ranked without `rerank`.
+    /// The same model, re-ranked as `rerank` says, else as the settings say; not re-ranked without `rerank`.
     #[must_use]
     pub fn reranked(self, rerank: Option<&Rerank>, settings: &Settings) -> Self {
         let Some(Rerank { quality, reranker, cross_encoder }) = rerank else { return self };

@@ -10,7 +10,7 @@ use regex::{Regex, RegexBuilder};
 
 use crate::KINDS;
 
-/// The keys, each with what its value is.
+/// The keys, each with a description of its value.
 pub const KEYS: [(&str, &str); 6] = [
     ("lang", "a language, by its name or extension"),
     ("path", "a part of the path, or a glob such as *.go; -path: and !path: leave out"),
@@ -20,7 +20,7 @@ pub const KEYS: [(&str, &str); 6] = [
     ("case", "yes: quotes and slashes match letters in their case"),
 ];
 
-/// Keys of other programs, with what does the same here.
+/// Keys of other programs, each with its equivalent here.
 const OTHER_KEYS: [(&str, &str); 12] = [
     ("content", "\"…\""),
     ("dir", "path:"),
@@ -36,13 +36,13 @@ const OTHER_KEYS: [(&str, &str); 12] = [
     ("type", "kind:"),
 ];
 
-/// The most tokens of a query in which unknown keys are mentioned; a longer one is rather prose.
+/// Maximum tokens of a query in which unknown keys are mentioned; a longer one is probably prose.
 const MAX_HINTED_TOKENS: usize = 12;
 
 /// Words of a phrase that may be the text of a message.
 const MIN_MESSAGE_WORDS: usize = 3;
 
-/// What a text asks for.
+/// A parsed query.
 #[derive(Debug, Clone, Default)]
 pub struct Query {
     /// The text, as given.
@@ -55,14 +55,14 @@ pub struct Query {
     pub patterns: Vec<String>,
     /// Names of searched directories, one of which a result has to be in.
     pub trees: Vec<String>,
-    /// What to know about how the text was read.
+    /// Hints about how the text was interpreted.
     pub hints: Vec<String>,
     languages: Vec<String>,
     kinds: Vec<UnitKind>,
     names: Vec<String>,
-    /// Parts of paths, each with whether it leaves out.
+    /// Parts of paths, each with true if it excludes them.
     paths: Vec<(String, bool)>,
-    /// Whether all that is not words stands between quotes or slashes in the text, which then may be a pasted message.
+    /// True if everything but the words is between quotes or slashes in the text, which then may be a pasted message.
     may_be_plain: bool,
 }
 
@@ -90,7 +90,7 @@ impl PatternError {
 }
 
 impl Query {
-    /// A text of words alone, whatever is in it.
+    /// A query of words alone; nothing in the text is syntax.
     #[must_use]
     pub fn plain(text: &str) -> Self {
         Self { text: text.to_owned(), words: text.to_owned(), ..Self::default() }
@@ -149,10 +149,10 @@ impl Query {
         Ok(query)
     }
 
-    /// Applies a key; returns whether there is such a key.
+    /// Applies a key; returns true if there is such a key.
     ///
     /// # Errors
-    /// Why there is no such value.
+    /// When there is no such value; the error says why.
     fn filter_by(&mut self, sign: &str, key: &str, value: &str) -> Result<bool, String> {
         match key {
             "path" => self.paths.push((value.to_owned(), !sign.is_empty())),
@@ -192,32 +192,32 @@ impl Query {
         Ok(self)
     }
 
-    /// Returns whether words rank the results.
+    /// Returns true if words rank the results.
     #[must_use]
     pub fn is_ranked(&self) -> bool {
         !self.words.trim().is_empty()
     }
 
-    /// Returns whether the text is searched for as words if no line matches its phrases and expressions.
+    /// Returns true if the text is searched for as words if no line matches its phrases and expressions.
     pub(crate) fn may_be_plain(&self) -> bool {
         let is_message = || self.text.split_whitespace().count() >= MIN_MESSAGE_WORDS;
         self.may_be_plain && (self.is_ranked() || is_message())
     }
 
-    /// Returns whether lines have to match.
+    /// Returns true if lines have to match.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         !self.expressions.is_empty()
     }
 
-    /// Returns whether it asks for units by filters alone.
+    /// Returns true if units are selected by filters alone.
     pub(crate) fn only_filters(&self) -> bool {
         let has_filters = !self.trees.is_empty() || !self.languages.is_empty() || !self.kinds.is_empty();
         !self.is_ranked() && (has_filters || !self.names.is_empty() || !self.paths.is_empty())
     }
 
-    /// A filter with those of the query: values of a key stand beside each other and beside those of the filter, and
-    /// each path has to pass. `trees` has the names of the searched paths.
+    /// Adds the filters of the query to `filter`: values of a key are alternatives, also to those of `filter`, and
+    /// every condition on paths must hold. `trees` has the names of the searched paths.
     ///
     /// # Errors
     /// When a glob is malformed, or no searched path has the name.
@@ -242,7 +242,7 @@ impl Query {
 }
 
 impl Expression {
-    /// Compiles an expression, which messages call `shown`.
+    /// Compiles an expression, which messages show as `shown`.
     pub(crate) fn new(pattern: &str, shown: &str, ignores_case: bool) -> Result<Self, PatternError> {
         let compiled = RegexBuilder::new(pattern).case_insensitive(ignores_case).build();
         let regex =
@@ -288,7 +288,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// Returns whether a token ends here.
+/// Returns true if a token ends here.
 fn ends(rest: &str) -> bool {
     rest.chars().next().is_none_or(char::is_whitespace)
 }
@@ -310,8 +310,8 @@ fn phrase(text: &str) -> Option<(String, usize)> {
     None
 }
 
-/// The regular expression that a text begins with, and its length with the slashes. Slashes in it are escaped, so that a
-/// path is none.
+/// The regular expression that a text begins with, and its length with the slashes. Slashes in it must be escaped, so
+/// that a path is not an expression.
 fn regex_at(text: &str) -> Option<(&str, usize)> {
     let inner = text.strip_prefix('/').filter(|inner| !ends(inner) && !inner.starts_with('/'))?;
     let mut is_escaped = false;
@@ -341,11 +341,11 @@ fn key_at(text: &str) -> Option<(Token<'_>, usize)> {
     Some((Token::Key { sign, key, value, whole: &text[..length] }, length))
 }
 
-/// What to know of a word that looks like a key with a value.
+/// Hint about a word that looks like a key with a value.
 fn unknown_key(word: &str) -> Option<String> {
     let (key, value) = word.trim_start_matches(['-', '!']).split_once(':')?;
     let is_key = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphabetic());
-    // `std::fmt`, `https://…` and `localhost:8080` are none.
+    // `std::fmt`, `https://…` and `localhost:8080` do not.
     let is_value = !value.is_empty()
         && !value.starts_with([':', '/'])
         && !value.bytes().all(|byte| byte.is_ascii_digit());

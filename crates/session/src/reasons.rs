@@ -1,4 +1,4 @@
-//! Why a result stands where it does, in sentences.
+//! Reasons for the rank of a result, in sentences.
 
 use quarry_index::question::QuestionKind;
 use quarry_index::{Hit, snippet};
@@ -7,16 +7,17 @@ use quarry_walk::{FileFlags, path_flags};
 
 use crate::Tree;
 
-/// Words that a sentence names.
+/// Maximum number of words listed in a sentence.
 const MAX_WORDS: usize = 8;
 
-/// Minimum cosine of which a sentence tells.
+/// Minimum cosine that is mentioned.
 const MIN_COSINE: f32 = 0.2;
 
-/// Probability from which on a query is said to ask for one.
+/// Minimum probability at which a query is said to be answered by a file, or by a function.
 const MIN_PROBABILITY: f32 = 0.7;
 
-/// How a query was read, and which of its words are where in a result; then what ranked that up and down.
+/// Sentences about how a query was interpreted, which of its words occur where in a result, and what ranked that up
+/// and down.
 pub(crate) fn reasons(tree: &Tree, hit: &Hit, query: &str, terms: &[String]) -> Vec<String> {
     let parts = &hit.parts;
     let mut reasons = vec![reading(query, hit)];
@@ -70,7 +71,7 @@ pub(crate) fn reasons(tree: &Tree, hit: &Hit, query: &str, terms: &[String]) -> 
     reasons
 }
 
-/// How the query was read.
+/// Sentence about how the query was interpreted.
 fn reading(query: &str, hit: &Hit) -> String {
     let kind = match QuestionKind::of(query) {
         QuestionKind::Name => "a name",

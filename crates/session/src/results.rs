@@ -25,7 +25,7 @@ pub fn kind_name(kind: UnitKind) -> &'static str {
     KINDS.iter().find(|(_, known)| *known == kind).map_or("", |(name, _)| name)
 }
 
-/// Which lines of a unit are shown.
+/// Lines of a unit that are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Excerpt {
     /// All.
@@ -41,10 +41,10 @@ pub enum Excerpt {
     Preview(usize),
 }
 
-/// Which parts of results are shown.
+/// Parts of results that are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shown {
-    /// Whether results are units; otherwise they are files.
+    /// True if results are units; otherwise they are files.
     pub units: bool,
     /// The lines.
     pub excerpt: Excerpt,
@@ -80,7 +80,7 @@ pub struct ChangedFile {
 }
 
 impl BehindView {
-    /// Of a tree; none if its index is up to date.
+    /// The changed files of a tree; none if its index is up to date.
     #[must_use]
     pub fn of(tree: &Tree) -> Option<Self> {
         let behind = tree.changed_files()?;
@@ -159,7 +159,7 @@ pub struct AnswerEnd<Q> {
 }
 
 impl<Q> Answer<Q> {
-    /// The results, and everything else.
+    /// Splits it into the results and everything else.
     #[must_use]
     pub fn apart(self) -> (Vec<ResultView>, AnswerEnd<Q>) {
         let Self {
@@ -296,21 +296,21 @@ pub struct Block {
 }
 
 impl Block {
-    /// Without numbers.
+    /// The text without line numbers.
     #[must_use]
     pub fn text(&self) -> String {
         self.lines.iter().map(|(_, line)| line.as_str()).collect::<Vec<_>>().join("\n")
     }
 }
 
-/// What is shown of a hit besides the data in the index.
+/// Parts of a shown hit that are not in the index.
 #[derive(Debug, Default)]
 pub(crate) struct Extras {
     /// The lines that match an expression.
     pub matches: Vec<LineMatch>,
-    /// Why it stands where it does.
+    /// Reasons for its rank.
     pub reasons: Vec<String>,
-    /// How the score is computed.
+    /// Computation of the score.
     pub explanation: Option<Explanation>,
 }
 

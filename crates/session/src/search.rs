@@ -24,7 +24,7 @@ use crate::{
 /// Number of units that are ranked for each file when results are files.
 const UNITS_PER_FILE: usize = 20;
 
-/// The most units that words beside an expression rank.
+/// Maximum number of units ranked by the words beside an expression.
 const MAX_RANKED: usize = 10_000;
 
 /// Minimum cosine of similar code. In examples, units about another subject had at most 0.34 and those about the same one at
@@ -75,29 +75,30 @@ pub struct SimilarTo {
 /// The request to [`search`] and [`similar`].
 #[derive(Debug, Clone, Copy)]
 pub struct UnitsRequest<'a> {
-    /// Which units may be found; without one, all units in the index's scope.
+    /// Filter of the units that may be found; without one, all units in the index's scope.
     pub filter: Option<&'a Filter>,
     /// Maximum number of results.
     pub limit: usize,
-    /// Maximum number of results that are not ranked, if another.
+    /// Maximum number of results that are not ranked, if it differs from `limit`.
     pub unranked_limit: Option<usize>,
     /// Minimum confidence; without one, that of [`quarry_index::confidence::is_confident`].
     pub threshold: Option<f32>,
-    /// Whether to explain the scores.
+    /// True to explain the scores.
     pub explain: bool,
-    /// How [`search`] ranks.
+    /// Weights of the ranking of [`search`].
     pub ranking: &'a RankingWeights,
-    /// Whether results are files, each with the first of its units, instead of units.
+    /// True if results are files, each with the first of its units, instead of units.
     pub per_file: bool,
     /// The names of the searched paths, by their numbers.
     pub trees: &'a [String],
 }
 
-/// What [`search`] or [`similar`] found.
+/// Results of [`search`] or [`similar`].
 pub struct Found<Q> {
     /// The units, best first, at most as many as the limit.
     pub hits: Vec<Hit>,
-    /// Whether the confidence reaches the threshold; `None` for a long text searched by words alone without a given threshold.
+    /// True if the confidence reaches the threshold; `None` for a long text searched by words alone without a given
+    /// threshold.
     pub confident: Option<bool>,
     /// Confidence that a hit answers, 0 to 1.
     pub confidence: f32,
@@ -107,7 +108,7 @@ pub struct Found<Q> {
     pub read_as: Option<String>,
     /// The terms by which lines are chosen.
     pub terms: Vec<String>,
-    /// What to know about the answer.
+    /// Notes on the answer.
     pub notes: Vec<String>,
     question: Q,
     ranked: Option<RankedUnits>,
@@ -118,12 +119,12 @@ pub struct Found<Q> {
     matches: Vec<Vec<LineMatch>>,
     /// Hits beyond the limit, if all are known without ranking.
     further: Vec<Hit>,
-    /// Of each hit, or empty.
+    /// Explanation of each hit, or empty.
     explanations: Vec<Explanation>,
     start: Instant,
 }
 
-/// What marks the parts of a line that matched.
+/// Expressions and terms that mark the parts of a line that matched.
 #[derive(Debug, Clone, Default)]
 pub struct Marks {
     expressions: Vec<Expression>,
@@ -131,7 +132,7 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Those of a query, whose words have these terms.
+    /// The marks of a query whose words have these terms.
     #[must_use]
     pub fn of_query(query: &Query, terms: Vec<String>) -> Self {
         Self { expressions: query.expressions.clone(), terms }
@@ -147,11 +148,12 @@ impl Marks {
     }
 }
 
-/// Finds the units that answer `question`. With expressions, only what has lines that match is a result: what the words
-/// rank in this order, and then the rest in the order of paths and lines. Without words nothing is ranked.
+/// Finds the units that answer `question`. With expressions, only units and parts of files with matching lines are
+/// results: first those that the words rank, in that order, then the rest in the order of paths and lines. Without
+/// words nothing is ranked.
 ///
-/// Where the text may be a pasted message with quotes and slashes, it is searched for as words if no line matches, or if a
-/// unit prints it.
+/// If the text may be a pasted message with quotes and slashes, it is searched for as words when no line matches, or
+/// when a unit prints it.
 ///
 /// # Errors
 /// When there is nothing to search for, the model fails, a filter is malformed, or the index cannot be read.
@@ -180,7 +182,7 @@ pub fn search(
     let mut plain = None;
     if let Some(found) = matching.as_ref().filter(|_| asked.may_be_plain()) {
         let nothing = found.hits.is_empty();
-        // One without a word cannot be ranked.
+        // A text without a word cannot be ranked.
         let ranked = rank(&asked.text, request.n_units()).ok();
         let is_printed =
             |ranked: &RankedUnits| index.ranked_hit(ranked, 0).is_some_and(|hit| hit.parts.message > 0.0);
@@ -202,7 +204,7 @@ pub fn search(
             Some(rank(&asked.words, n_units)?)
         }
     };
-    // An expression is met or not; the words beside it only rank, unless a threshold for them is given.
+    // An expression either matches or does not; the words beside it only rank, unless a threshold for them is given.
     let confident = match &ranked {
         Some(ranked) if matching.is_none() || request.threshold.is_some() => {
             ranked.is_confident(request.threshold)
@@ -264,7 +266,7 @@ pub fn similar(index: &Index, given: &Hit, request: &UnitsRequest) -> Result<Fou
     let confidence = response.confidence;
     let least = request.threshold.unwrap_or(MIN_SIMILARITY);
     let is_confident = confidence >= least;
-    // Where nothing is similar enough, the closest are shown.
+    // If nothing is similar enough, the closest are shown.
     let is_similar = |hit: &Hit| !is_confident || hit.parts.dense >= least;
     let hits = request.results(response.hits.into_iter().filter(is_similar));
     let explain = |hit: &Hit| Explanation::leaf("cosine", hit.score);
@@ -367,7 +369,7 @@ impl<Q> Found<Q> {
         Facets::of(&units, directory)
     }
 
-    /// What marks the parts of a line that matched.
+    /// The marks of the parts of a line that matched.
     #[must_use]
     pub fn marks(&self) -> Marks {
         Marks { expressions: self.expressions.clone(), terms: self.terms.clone() }

@@ -1,4 +1,4 @@
-//! Source trees that are opened once, kept fresh, and asked.
+//! Source trees that are opened once, kept fresh, and queried.
 //!
 //! A [`Session`] resolves the settings of its paths, opens their index, and opens it again when files have changed. An index
 //! that turns out to be damaged, replaced by another program, or to make a question panic counts as gone: it is opened or
@@ -29,22 +29,22 @@ use crate::models::{ModelChoice, ModelError, Rerank};
 use crate::settings::{Narrowing, SearchDefaults, Settings, SettingsError};
 use crate::{SharedTree, Tree, TreeError};
 
-/// How often an index is opened again that other programs replace meanwhile.
+/// Maximum number of times that an index is opened again because other programs replace it meanwhile.
 const MAX_TIMES: usize = 5;
 
 /// Age from which the times of a file prove that it has not changed since: file systems count in steps of up to 2 s.
 const CLOCK_STEP: Duration = Duration::from_secs(2);
 
-/// How trees are opened, whatever the settings of each say.
+/// Options for opening trees, regardless of the settings of each.
 #[derive(Clone, Default)]
 pub struct OpenChoice {
     /// Directory of the index of a single path.
     pub directory: Option<PathBuf>,
     /// The model that finds results, by its path or as [`BUILTIN`](crate::models::BUILTIN).
     pub model: Option<PathBuf>,
-    /// Which files are found.
+    /// Choice of the files that are found.
     pub walk: WalkChoice,
-    /// Models that re-rank; without, nothing does.
+    /// Models that re-rank; without, results are not re-ranked.
     pub rerank: Option<Rerank>,
     /// Models that were loaded.
     pub models: Models,
@@ -75,7 +75,7 @@ pub struct Models {
 }
 
 impl Models {
-    /// Models of which those that come with the program are in one of some directories.
+    /// Models; those that come with the program are in one of `directories`.
     #[must_use]
     pub fn in_directories(directories: Vec<PathBuf>) -> Self {
         Self { directories, loaded: Arc::default() }
@@ -166,7 +166,7 @@ pub enum SessionError {
         /// Their models, in words.
         models: [String; 2],
     },
-    /// No path is there.
+    /// There is no path to search.
     #[error("no folder is open; open one to search it")]
     NoPath,
 }
@@ -177,7 +177,7 @@ impl AsRef<dyn StdError + 'static> for SessionError {
     }
 }
 
-/// What a session tells of while it opens an index. It tells from several threads.
+/// A notice that a session sends while it opens an index. Several threads send notices.
 #[derive(Clone, Copy)]
 pub enum Notice<'a> {
     /// The progress of a build.
@@ -211,7 +211,7 @@ pub struct Session {
     opened: Arc<Mutex<Option<Arc<Snapshot>>>>,
 }
 
-/// How long questions wait for a refresh.
+/// Limit on the time that questions wait for a refresh.
 #[derive(Clone)]
 struct Patience {
     wait: Duration,
@@ -222,7 +222,7 @@ struct Patience {
 /// Lets one thread at a time open an index.
 #[derive(Default)]
 struct Opening {
-    /// When the one that opens it has begun.
+    /// Start time of the thread that opens it, if any.
     begun: Mutex<Option<Instant>>,
     ended: Condvar,
 }
@@ -230,7 +230,7 @@ struct Opening {
 /// Held while the index is opened.
 struct Busy(Arc<Opening>);
 
-/// What a thread that opens an index sends to the question that waits for it.
+/// A message from the thread that opens an index to the question that waits for it.
 enum Message {
     Rebuilding(RebuildReason),
     Progress(Event<'static>),
@@ -245,12 +245,12 @@ pub struct Snapshot {
     pub n_unsearched: usize,
     /// The settings that all paths share.
     pub settings: Settings,
-    /// Whether settings or the command leave something out.
+    /// True if settings or the command leave something out.
     pub is_narrowed: bool,
     /// Default parameters of a search.
     pub defaults: SearchDefaults,
     tree: SharedTree,
-    /// When it was compared with the files last; never if it was opened as it is.
+    /// Time of its last comparison with the files; none if it was opened as it is.
     compared: Mutex<Option<Instant>>,
     /// The files that have changed since it was opened, for questions about a time.
     behind: Mutex<Option<(Instant, Option<Arc<Behind>>)>>,
@@ -258,7 +258,7 @@ pub struct Snapshot {
     state: Option<State>,
 }
 
-/// What an index depends on: settings and files.
+/// Hash of what an index depends on: settings and files.
 #[derive(PartialEq, Eq)]
 struct State(u64);
 
@@ -288,7 +288,7 @@ impl Session {
         Self { narrowing, ..self }
     }
 
-    /// Refreshes the index as told.
+    /// Refreshes the index as `update` says.
     #[must_use]
     pub fn with_update(self, update: Update) -> Self {
         Self { update, ..self }
@@ -320,8 +320,8 @@ impl Session {
         Self { compares_files: true, ..self }
     }
 
-    /// Has questions wait at most so long for a refresh, which then goes on in the background; its notices, except for its
-    /// progress, go to `told`. A first index is waited for.
+    /// Limits the time that questions wait for a refresh to `wait`; the refresh then goes on in the background, and
+    /// its notices, except for its progress, go to `told`. A first index is waited for.
     #[must_use]
     pub fn waiting(self, wait: Duration, told: impl Fn(Notice) + Send + Sync + 'static) -> Self {
         Self { patience: Some(Patience { wait, told: Arc::new(told) }), ..self }
@@ -347,7 +347,7 @@ impl Session {
         if let Some(snapshot) = self.opened().filter(|_| as_of.is_none()) {
             return Ok(snapshot);
         }
-        // Whoever asks while it is opened waits here, and shares it.
+        // Callers that ask while it is being opened wait here, and share it.
         let opening = self.opening.begin();
         match self.opened() {
             Some(snapshot) if as_of.is_none_or(|as_of| self.is_fresh(&snapshot, as_of)) => Ok(snapshot),
@@ -392,7 +392,7 @@ impl Session {
                     }
                     notice => return told(notice),
                 };
-                // Nobody may wait for it any longer.
+                // The question may no longer wait for it.
                 let _ = sender.send(message);
             };
             let opened = session.open_now(session.update, &opening, &notices);
@@ -413,7 +413,7 @@ impl Session {
                     Some(found) => return Ok(found),
                     None => deadline = None,
                 },
-                // It panicked; so this does.
+                // The thread panicked. Opening the index on this one passes the panic on.
                 Err(mpsc::RecvTimeoutError::Disconnected) => return in_time(),
             }
         }
@@ -487,7 +487,7 @@ impl Session {
         }
     }
 
-    /// Opens the index anew, unless somebody else has done so since `gone` was opened.
+    /// Opens the index anew, unless another thread has done so since `gone` was opened.
     fn reopen(
         &self,
         gone: &Arc<Snapshot>,
@@ -571,21 +571,21 @@ impl Session {
         })
     }
 
-    /// Whether an index was compared with its files at `as_of` or later.
+    /// Returns true if an index was compared with its files at `as_of` or later, or is never to be.
     fn is_known(&self, snapshot: &Snapshot, as_of: Instant) -> bool {
         let is_same = snapshot.n_changes == self.choice.n_changes.load(Ordering::SeqCst);
         let is_compared = || lock(&snapshot.compared).is_some_and(|compared| compared >= as_of);
         self.update == Update::Never || (is_same && is_compared())
     }
 
-    /// Whether an index is as its files were at `as_of` or later.
+    /// Returns true if an index matches its files as of `as_of` or later.
     fn is_fresh(&self, snapshot: &Snapshot, as_of: Instant) -> bool {
         if self.is_known(snapshot, as_of) {
             return true;
         }
         let is_known = snapshot.n_changes == self.choice.n_changes.load(Ordering::SeqCst);
         let Some(known) = snapshot.state.as_ref().filter(|_| is_known) else {
-            // What is in memory would have to be made again.
+            // An index in memory would have to be built again.
             return is_known && snapshot.tree.index.is_current_in_memory();
         };
         let compared = Instant::now();
@@ -613,7 +613,7 @@ impl Session {
             })
         };
         let present: Vec<PathBuf> = self.paths.iter().filter(is_new).cloned().collect();
-        // The error of the missing ones says which.
+        // The error names the missing ones.
         if present.is_empty() { self.paths.clone() } else { present }
     }
 
@@ -663,14 +663,14 @@ impl Snapshot {
 }
 
 impl Opening {
-    /// Waits until nobody else opens the index.
+    /// Waits until no other thread is opening the index.
     fn begin(self: &Arc<Self>) -> Busy {
         let begun = lock(&self.begun);
         let free = self.ended.wait_while(begun, |begun| begun.is_some());
         self.busy(free.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The same, but at most so long, and at most so long after the other one has begun.
+    /// Like [`begin`](Self::begin), but waits at most `wait` from now, and from the start of the other thread.
     fn begin_within(self: &Arc<Self>, wait: Duration) -> Option<Busy> {
         let asked = Instant::now();
         let mut begun = lock(&self.begun);
@@ -697,7 +697,7 @@ impl Drop for Busy {
     }
 }
 
-/// Ways in which an index is gone.
+/// Ways in which an index can be lost.
 enum Loss {
     /// Another program has replaced it.
     Replaced,
@@ -749,7 +749,7 @@ fn open_all(
             matches!(&error, Error::NothingToIndex { root, .. } if root == path)
                 && (is_exact || path.is_dir())
         };
-        // The error of several paths does not say whose it is.
+        // The error does not say which of several paths it is about.
         let fails = |at: &usize| {
             is_lenient && Index::open_or_build_all(&asked[*at..*at + 1], model.clone(), &events).is_err()
         };
@@ -770,7 +770,7 @@ fn open_all(
     Ok((Index::together(indexes)?, numbers))
 }
 
-/// The state of settings and files; none if a file may still change without a trace.
+/// The state of settings and files; none if a file may still change undetected.
 fn state(paths: &[PathBuf], settings: &[Settings], options: &[OpenOptions]) -> Option<State> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let proven_ns = u64::try_from(now.saturating_sub(CLOCK_STEP).as_nanos()).unwrap_or(u64::MAX);

@@ -1,9 +1,10 @@
-//! Settings: what the user's file and the tree's file say, over the defaults.
+//! Settings: the user's file and the tree's file, over the defaults.
 //!
-//! A later one of these counts: the default, `quarry/config.toml` in the user's configuration directory, the nearest
-//! `.quarry.toml` from the searched directory up to the root of its repository, the command line. Settings files cannot
-//! start programs, or name servers or paths to write to, so that searching in an untrusted tree is safe. That of a
-//! tree is read as any file of a stranger's: only if it is a regular file, and what it names is in its directory.
+//! In ascending order of precedence: the default, `quarry/config.toml` in the user's configuration directory, the
+//! nearest `.quarry.toml` from the searched directory up to the root of its repository, the command line. Settings
+//! files cannot start programs, or name servers or paths to write to, so that searching in an untrusted tree is safe.
+//! The file of a tree is untrusted: it is read only if it is a regular file, and what it names must be in its
+//! directory.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -43,11 +44,11 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Upper bound for `max_bytes` in the settings of a tree, since files are read into memory whole.
 const MAX_BYTES_OF_TREE: u64 = 64 << 20;
 
-/// Files and directories, and bytes, that a model may have that the settings of a tree name.
+/// Maximum number of files and directories, and of bytes, of a model that the settings of a tree name.
 const MAX_MODEL_ENTRIES: usize = 1000;
 const MAX_MODEL_BYTES: u64 = 2 << 30;
 
-/// When output is colored.
+/// When to color output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Color {
@@ -133,9 +134,9 @@ pub struct Narrowing {
     pub kinds: Vec<UnitKind>,
     /// Globs, relative to the current directory or to the tree.
     pub globs: Vec<String>,
-    /// Whether generated code is left out.
+    /// True to leave out generated code.
     pub no_generated: bool,
-    /// Whether vendored code is left out.
+    /// True to leave out vendored code.
     pub no_vendored: bool,
 }
 
@@ -297,7 +298,7 @@ impl Settings {
     }
 }
 
-/// Where settings of the tree at `root` may be, the strongest first.
+/// Paths at which settings of the tree at `root` may be, by descending precedence.
 pub fn files(root: &Path) -> Vec<PathBuf> {
     tree_file(root).into_iter().chain(user_file()).collect()
 }
@@ -357,7 +358,7 @@ fn read_of_tree(file: &Path) -> Result<Option<Layer>, SettingsError> {
              --max-bytes, or your own settings, for more"
         )));
     }
-    // A tree does not send colors into the pipes and files of its users.
+    // A tree must not force colors into the pipes and files of its users.
     layer.color = layer.color.filter(|color| *color != Color::Always);
     if let Some(model) = &layer.model {
         let below: PathBuf = model.components().filter(|part| *part != Component::CurDir).collect();
@@ -372,7 +373,7 @@ fn read_of_tree(file: &Path) -> Result<Option<Layer>, SettingsError> {
     Ok(Some(layer))
 }
 
-/// The settings in what was read of a file; none if there was none.
+/// The settings in the text that was read from a file; none if there is no file.
 fn layer(file: &Path, text: io::Result<String>) -> Result<Option<Layer>, SettingsError> {
     let path = file.to_owned();
     let text = match text {
@@ -480,7 +481,7 @@ fn comment_above(name: &str) -> String {
 
 /// The settings of a layer by name, null if it says nothing.
 pub fn values(layer: &Layer) -> Vec<(String, serde_json::Value)> {
-    // By way of text, which has as many digits as a number was written with.
+    // Goes through text, which keeps the digits that a number was written with.
     let json = serde_json::to_string(layer).unwrap_or_default();
     serde_json::from_str::<serde_json::Map<_, _>>(&json).unwrap_or_default().into_iter().collect()
 }
@@ -534,8 +535,8 @@ fn ranking_named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<St
     }
 }
 
-/// The path from the current directory of what paths of results are relative to, `/` between its parts; none if it lies
-/// elsewhere.
+/// The directory that paths of results are relative to, as a path from the current directory with `/` between its
+/// parts; none if it is outside of that.
 fn from_here(path: &Path) -> Option<String> {
     let base = walk::base_directory(path).ok()?.canonicalize().ok()?;
     let current = env::current_dir().ok()?.canonicalize().ok()?;

@@ -1,4 +1,4 @@
-//! What an index holds.
+//! The status of an index.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -84,7 +84,7 @@ pub struct SkippedView {
 }
 
 impl StatusView {
-    /// Of a status.
+    /// The view of a status.
     #[must_use]
     pub fn of(status: Status) -> Self {
         Self {

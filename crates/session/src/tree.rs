@@ -1,4 +1,4 @@
-//! What is searched: an index, and the paths of its files from the current directory.
+//! The searched tree: an index, and the paths of its files from the current directory.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use quarry_walk::{self as walk, WalkError};
 pub struct Tree {
     /// The index of all paths.
     pub index: Arc<Index>,
-    /// Of each path, in their order.
+    /// The roots of the paths, in their order.
     roots: Arc<[Root]>,
     elsewhere: Option<Arc<dyn Elsewhere>>,
     behind: Option<Arc<Behind>>,
@@ -43,7 +43,7 @@ pub enum Need<'a> {
     Like((usize, &'a str, u32), &'a Filter, usize),
     /// A file in one of the searched paths, by its number.
     File(usize, &'a str),
-    /// Who calls what.
+    /// Callers and callees.
     Calls,
 }
 
@@ -83,7 +83,7 @@ impl SharedTree {
         }
     }
 
-    /// Whether it is stored elsewhere.
+    /// Returns true if it is stored elsewhere.
     #[must_use]
     pub fn is_elsewhere(&self) -> bool {
         self.elsewhere.is_some()
@@ -111,12 +111,12 @@ pub enum TreeError {
     /// There is nothing at the path, or no source.
     #[error(transparent)]
     Walk(#[from] WalkError),
-    /// The path went meanwhile.
+    /// The path has disappeared.
     #[error("{}: cannot be read", path.display())]
     Missing {
         /// The path.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
 }
@@ -157,7 +157,7 @@ impl Tree {
         Self { index, roots, elsewhere, behind: None, texts: RefCell::default() }
     }
 
-    /// Whether it is stored elsewhere.
+    /// Returns true if it is stored elsewhere.
     #[must_use]
     pub fn is_elsewhere(&self) -> bool {
         self.elsewhere.is_some()
@@ -176,7 +176,7 @@ impl Tree {
         self.elsewhere.as_ref().map_or_else(here, |elsewhere| elsewhere.sizes())
     }
 
-    /// What threads share of it; [`SharedTree::tree`] makes a tree of that.
+    /// The data shared between threads; [`SharedTree::tree`] makes a tree from it.
     #[must_use]
     pub fn shared(&self) -> SharedTree {
         let (index, roots) = (Arc::clone(&self.index), Arc::clone(&self.roots));
@@ -215,7 +215,7 @@ impl Tree {
         roots
     }
 
-    /// What precedes the paths of results in each of several searched paths; nothing for one.
+    /// Prefix of the paths of results in each of several searched paths; empty for one.
     #[must_use]
     pub fn prefixes(&self) -> Vec<String> {
         match self.n_paths() {

@@ -13,10 +13,11 @@ use quarry_text::counted;
 
 use crate::{new_file, output};
 
-/// Prints a JSON object a line: a name, and the docstring of what it stands for. Importing a package runs its code.
+/// Prints one JSON object per line: a name, and the docstring of the object with that name. Importing a package runs
+/// its code.
 const READ_DOCSTRINGS: &str = include_str!("api_docs.py");
 
-/// Names that one run of the program is asked for, so that a package that hangs costs few others.
+/// Number of names passed to one run of the program: few, so that a package that hangs costs few others.
 const NAMES_AT_ONCE: usize = 20;
 
 /// What documentation is written, where that is asked for.
@@ -41,7 +42,7 @@ pub struct ApiDocsArgs {
 }
 
 impl ApiDocsArgs {
-    /// Asks the installed packages, in a sandbox, about what `build` calls.
+    /// Writes the documentation of the functions that `build` calls, from the installed packages, in a sandbox.
     pub fn write(&self, directory: &Path, build: &Path, isolation: Isolation) -> anyhow::Result<ExitCode> {
         let apis: Vec<Api> = apis_of_build(build)?;
         let is_asked =
@@ -109,7 +110,7 @@ fn docstrings(
     }
     let outcome = sandbox.run(&program, &limits())?;
     let mut found = BTreeMap::new();
-    // What a package prints is elsewhere; a run that was cut off may end in half a line.
+    // The output of packages goes elsewhere; an interrupted run may end in half a line.
     for line in outcome.report.text().lines() {
         if let Ok((name, text)) = serde_json::from_str::<(String, String)>(line) {
             found.insert(name, text);
@@ -121,7 +122,7 @@ fn docstrings(
     Ok(found)
 }
 
-/// The output of a command about a function; empty where it fails.
+/// The output of a command about a function; empty if it fails.
 fn by_command(sandbox: &dyn Sandbox, command: &str, name: &str) -> anyhow::Result<BTreeMap<String, String>> {
     let words: Vec<String> = command.split_whitespace().map(|word| word.replace("{}", name)).collect();
     let outcome = sandbox.run(&Program { command: words, ..Program::default() }, &limits())?;

@@ -54,7 +54,7 @@ pub struct BuildArgs {
     docs: ApiDocsArgs,
 }
 
-/// Builds, or shows which steps are done, or writes the documentation of what a build calls.
+/// Builds, or shows which steps are done, or writes the documentation of the functions that a build calls.
 pub fn run(args: &BuildArgs) -> anyhow::Result<ExitCode> {
     let plan = Plan::open(&args.plan)?;
     let out = args.out.clone().unwrap_or_else(|| plan.default_out());
@@ -74,7 +74,7 @@ pub fn run(args: &BuildArgs) -> anyhow::Result<ExitCode> {
         open_author: &|author, directory, store| workers.open_author(author, directory, store),
         prepare_judging: &|plan| Ok(args.workplace.prepare(plan, &stop, args.dry_run)?),
         judge: &|judging, stop| {
-            // The bar of the judge takes the place of that of the step.
+            // The bar of the judge replaces that of the step.
             spinner.take();
             run_with_progress(judging, &judging.estimate()?, stop)
         },
@@ -218,12 +218,12 @@ fn status(plan: &Plan, out: &Path, models: &Models, json: bool) -> anyhow::Resul
 
 /// Connections to the models that write and embed.
 struct Workers {
-    /// The server that workers are connected to; without it, this process asks.
+    /// The server that workers are connected to; without it, this process calls the models.
     connection: Option<Connection>,
 }
 
 impl Workers {
-    /// The same models, whose servers workers ask for the build in `out`.
+    /// The same models, whose servers workers call for the build in `out`.
     fn ask(&self, models: Models, out: &Path) -> anyhow::Result<Models> {
         let Some(connection) = &self.connection else { return Ok(models) };
         let queue = format!("{}-embeddings", queue_of(&out.join(WRITTEN))?);
@@ -257,7 +257,7 @@ fn counts(step: &Step) -> String {
     counts.join(", ")
 }
 
-/// Steps with their counts, a line for each count, or how far their judges are.
+/// Steps with their counts, a line for each count, or the progress of their judges.
 fn listed(steps: &[(Step, bool)], judging: &[JudgingView]) -> String {
     let mut table = Table::new(["step", "result", "number"]).align_left([1]);
     let judged = |JudgingView { pairs, waiting, cost, .. }: &JudgingView| {
@@ -312,7 +312,7 @@ fn writing(estimate: &WrittenEstimate) -> String {
     )
 }
 
-/// Estimates by a sample of the sources, with what is known.
+/// Estimates from a sample of the sources, and from what is known.
 fn foreseen(Forecast { rows, without }: &Forecast) -> String {
     let mut table = Table::new(["estimate", "about", "at most"]);
     for (what, Amount { value, is_exact, at_most }) in rows {
@@ -320,7 +320,7 @@ fn foreseen(Forecast { rows, without }: &Forecast) -> String {
             "dollars" => format!("{value:.2}"),
             _ => format!("{:.0}", value.ceil()),
         };
-        // Estimates have two digits that mean something.
+        // Estimates have two significant digits.
         let rough = |value: f64| {
             let unit = 10_f64.powf((value.max(1.0).log10().floor() - 1.0).max(0.0));
             if what == "dollars" { value } else { (value / unit).round() * unit }
@@ -339,7 +339,7 @@ fn foreseen(Forecast { rows, without }: &Forecast) -> String {
     text
 }
 
-/// Upper bounds for the steps to do, as far as they follow from those that are done, and what judging takes.
+/// Upper bounds for the steps to do, as far as they follow from those that are done, and the estimates for judging.
 fn estimated(plan: &Plan, steps: &[(Step, bool)], judging: &[JudgingEstimate]) -> String {
     let count = |name: &str, counted: &str| {
         let step = steps.iter().find(|(step, done)| *done && step.name == name);

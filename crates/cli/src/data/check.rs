@@ -1,4 +1,4 @@
-//! `quarry data check`: what is wrong with data files.
+//! `quarry data check`: problems in data files.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -79,7 +79,7 @@ impl From<&Checked> for CheckedFile {
     }
 }
 
-/// Checks, and prints what is wrong. The exit code is 2 when something is.
+/// Checks files and prints their problems. The exit code is 2 if there are any.
 pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let files = check(&args.inputs.sources(&args.paths)?, args.limit)?;
     let files: Vec<CheckedFile> = files.iter().map(CheckedFile::from).collect();

@@ -1,4 +1,4 @@
-//! `quarry data convert`: from any format to any other.
+//! `quarry data convert`: conversion of any format to any other.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -76,7 +76,7 @@ impl From<GradesArg> for Grades {
     }
 }
 
-/// Converts.
+/// Runs `quarry data convert`.
 pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     let named = args.to.as_deref().map(named).transpose()?;
     let (out, rest) = args.paths.split_last().context("expected a path to write")?;

@@ -1,4 +1,4 @@
-//! `quarry data report --depth`: how many candidates of a query are worth labeling.
+//! `quarry data report --depth`: the number of candidates of a query that are worth labeling.
 
 use quarry_build::{AHEAD, Depth, DepthRow, FLAT, depth_of_build};
 use quarry_eval::report::{Series, curves_alone};
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::report::ReportArgs;
 
-/// Reports by rank how often candidates answer.
+/// Reports the share of candidates that answer, by rank.
 pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let found = depth_of_build(&args.build)?;
     args.write_plot(|| Ok(plot(&found)))?;

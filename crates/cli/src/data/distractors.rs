@@ -56,7 +56,7 @@ enum MatchingArg {
     OtherCodes,
 }
 
-/// Samples.
+/// Runs `quarry data distractors`.
 pub fn run(args: &DistractorsArgs) -> anyhow::Result<ExitCode> {
     let (inputs, out) = inputs_and_output(&args.paths)?;
     let benchmark = benchmark(&args.inputs.sources(inputs)?, &convert::ConvertOptions::default())?;

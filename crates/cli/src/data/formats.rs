@@ -1,4 +1,4 @@
-//! `quarry data formats`: which formats there are.
+//! `quarry data formats`: the known formats.
 
 use std::process::ExitCode;
 

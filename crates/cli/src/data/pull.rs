@@ -88,7 +88,7 @@ pub fn run(args: &PullArgs) -> anyhow::Result<ExitCode> {
     }
     let base = base(args.from.as_deref().unwrap_or(&set.base))?;
     let directory = args.out.clone().unwrap_or_else(|| PathBuf::from(&set.name));
-    // Removed again unless something comes.
+    // Removed again unless something is downloaded.
     let _directories =
         NewDirectories::create(&directory).with_context(|| new_file::cannot_write(&directory))?;
     output::note(&format!("{}: {}; license: {}; made for {}", set.name, set.about, set.licence, set.purpose));

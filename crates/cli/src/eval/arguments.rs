@@ -138,7 +138,7 @@ enum Format {
 }
 
 impl LayoutArgs {
-    /// Prints a report: one JSON object, or its tables in the format that was asked for.
+    /// Prints a report: one JSON object, or its tables in the requested format.
     ///
     /// # Errors
     /// When stdout cannot be written.
@@ -149,7 +149,7 @@ impl LayoutArgs {
         Ok(output::print(&sections().render(self.table()))?)
     }
 
-    /// Whether JSON is printed.
+    /// Returns true if JSON is printed.
     pub fn is_json(&self) -> bool {
         self.json || self.format == Format::Json
     }
@@ -164,7 +164,7 @@ impl LayoutArgs {
         }
     }
 
-    /// Whether people read the output, rather than programs.
+    /// Returns true if people read the output, rather than programs.
     pub fn is_for_people(&self) -> bool {
         !self.json && self.format == Format::Text
     }

@@ -1,4 +1,4 @@
-//! The models that methods run: where they come from, and which of their answers are kept.
+//! The models that methods run: their sources, and the cache of their answers.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ pub struct ModelArgs {
     llm: Vec<String>,
 }
 
-/// The settings of `--llm` that are not of the server.
+/// The settings of `--llm` for the client rather than the server.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ClientSettings {
@@ -74,17 +74,17 @@ pub struct Models {
     /// Model in place of the built-in one.
     builtin: Option<PathBuf>,
     cache: Option<PathBuf>,
-    /// Whether the user named the directory of the cache, so that failing to use it is an error.
+    /// True if the user named the directory of the cache, so that failing to use it is an error.
     cache_is_named: bool,
     endpoint: Table,
     budget: Budget,
     record: Option<PathBuf>,
     replay: Option<PathBuf>,
-    /// Asks servers in the place of this process.
+    /// Calls servers in place of this process.
     transports: Option<Box<OpenTransport>>,
 }
 
-/// Opens what asks the server of some settings.
+/// Opens a transport to the server of some settings.
 pub type OpenTransport = dyn Fn(&Settings) -> Result<Box<dyn Transport>, LlmError> + Send + Sync;
 
 impl ModelArgs {
@@ -121,12 +121,13 @@ impl ModelArgs {
     }
 }
 
-/// One `--llm` setting, for the server and for us. A mistake is reported before anything is embedded.
+/// Parses one `--llm` setting, into those for the server and those for the client. A mistake is reported before
+/// anything is embedded.
 fn read_setting(setting: &str) -> anyhow::Result<(Table, Table)> {
     let is_key =
         |key: &str| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     let (mut endpoint, directory) = match setting.split_once('=').filter(|(key, _)| is_key(key)) {
-        // A text needs no quotes.
+        // A string needs no quotes.
         Some((key, value)) => {
             let table =
                 setting.parse().unwrap_or_else(|_| Table::from_iter([(key.to_owned(), value.into())]));
@@ -192,7 +193,7 @@ fn remote(error: LlmError) -> EmbedError {
 }
 
 impl Models {
-    /// The same models, whose servers others ask.
+    /// The same models, whose servers are called through `transports`.
     #[cfg(feature = "data")]
     pub fn asked_by(self, transports: Box<OpenTransport>) -> Self {
         Self { transports: Some(transports), ..self }
@@ -296,7 +297,7 @@ impl Models {
         self.client(settings)
     }
 
-    /// A client as the arguments say: with the cache, within the budget, recording or replaying.
+    /// A client by the arguments: with the cache, within the budget, recording or replaying.
     fn client(&self, settings: Settings) -> Result<Client, LlmError> {
         if let Some(path) = &self.replay {
             return Client::replay(settings, Recording::open(path)?);
@@ -318,7 +319,7 @@ impl Models {
         Ok(client)
     }
 
-    /// Notes the calls and their cost, if a server was asked.
+    /// Reports the calls and their cost, if a server was called.
     pub fn report_spending(&self) {
         let spending = self.budget.spending();
         if spending.calls > 0 {

@@ -121,7 +121,7 @@ fn pooled(runs: &[Run], judged: &Qrels, depth: usize) -> (PooledIds, Vec<Vec<Poo
             .map(|run| {
                 let mut found: Vec<(&str, f64)> =
                     run.get(query).map_or_else(Vec::new, |found| found.iter().collect());
-                // As trec_eval orders them.
+                // In the order of trec_eval.
                 found.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.0.cmp(a.0)));
                 found.into_iter().zip(1..).map(|((document, _), rank)| (document, rank)).collect()
             })

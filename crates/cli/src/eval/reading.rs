@@ -1,4 +1,4 @@
-//! Tokens to the answer: what an agent reads until the function that it looks for is shown.
+//! Tokens to the answer: the tokens that an agent reads until the function that it looks for is shown.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -27,13 +27,13 @@ use super::arguments::OutputArgs;
 use crate::eval::shown;
 use crate::new_file;
 
-/// Tokens of the map that is read first.
+/// Number of tokens of the map that is read first.
 const MAP_TOKENS: usize = 2_000;
 
-/// Results of a second search, after all of the first were read.
+/// Number of results of a second search, after all of the first were read.
 const MORE_RESULTS: usize = 30;
 
-/// Tokens that a unit may have.
+/// Maximum tokens of a unit.
 const UNIT_TOKENS: usize = 20_000;
 
 /// The agent's policy of reading.
@@ -47,7 +47,7 @@ pub struct PolicyArgs {
 }
 
 impl PolicyArgs {
-    /// Whether tokens are measured.
+    /// Returns true if tokens are measured.
     pub fn is_given(&self) -> bool {
         !self.policies.is_empty()
     }
@@ -123,7 +123,7 @@ fn workspace(tree: AskedTree<'_>) -> Workspace {
     Workspace::new(vec![tree.root.to_owned()], choice)
 }
 
-/// The answer of a tool; what it refuses is an answer as well.
+/// The answer of a tool; a refusal is an answer as well.
 fn call(workspace: &Workspace, policy: &str, tool: &str, arguments: Value) -> Result<String, EvalError> {
     let failed = |source: Box<dyn std::error::Error + Send + Sync>| EvalError::Policy {
         policy: policy.to_owned(),
@@ -142,7 +142,7 @@ fn call(workspace: &Workspace, policy: &str, tool: &str, arguments: Value) -> Re
     }
 }
 
-/// Reads units in their order, each once; whether to go on.
+/// Reads units in their order, each once; returns false when the reader stops.
 fn read_units<'a>(
     workspace: &Workspace,
     policy: &str,
@@ -162,8 +162,8 @@ fn read_units<'a>(
     Ok(true)
 }
 
-/// `search`: its results are read with read_unit in their order; then those of a search for 30. Where nothing clearly answers,
-/// all results are asked for.
+/// `search`: its results are read with read_unit in their order; then those of a search for 30. If nothing clearly
+/// answers, all results are requested.
 struct SearchPolicy<'a> {
     workspace: &'a Workspace,
 }
@@ -197,8 +197,8 @@ impl Policy for SearchPolicy<'_> {
     }
 }
 
-/// `context`: one call with the smallest of the budgets whose answer shows the function. Where nothing clearly answers, all
-/// results of a search are asked for and read.
+/// `context`: one call with the smallest of the budgets whose answer shows the function. If nothing clearly answers,
+/// all results of a search are requested and read.
 struct ContextPolicy<'a> {
     workspace: &'a Workspace,
     index: &'a Index,
@@ -295,7 +295,7 @@ pub struct Printed<'a> {
     bootstrap: &'a Bootstrap,
 }
 
-/// Prints what was read, and writes it question by question where that is asked for.
+/// Prints what was read, and writes it question by question if requested.
 ///
 /// # Errors
 /// Without questions, or when a file cannot be written.

@@ -1,4 +1,4 @@
-//! `quarry judge study --calibration`: whether the confidence of a judge can be believed.
+//! `quarry judge study --calibration`: calibration of the confidence of a judge.
 
 use std::process::ExitCode;
 

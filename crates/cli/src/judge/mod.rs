@@ -109,7 +109,7 @@ impl PlanArgs {
         }
     }
 
-    /// The plan; with a copy of its ledger, which goes with what is beside it, if this is a rehearsal.
+    /// The plan; for a rehearsal, with the temporary directory of a copy of its ledger.
     fn open_for(&self, rehearsal: bool) -> anyhow::Result<(Plan, Option<TempDir>)> {
         if BuildPlan::is_at(&self.plan) {
             bail!(
@@ -250,7 +250,7 @@ pub struct WorkplaceArgs {
 }
 
 impl WorkplaceArgs {
-    /// A plan, ready to be judged there; in a rehearsal nobody is connected to.
+    /// A plan, ready to be judged there; a rehearsal connects to no server.
     pub fn prepare(&self, plan: Plan, stop: &Arc<AtomicBool>, rehearsal: bool) -> anyhow::Result<Judging> {
         if let Some(url) = self.nats.as_ref().or(plan.nats.as_ref()) {
             let connect = || Connection::open(url, Arc::clone(stop), Arc::new(output::note));

@@ -1,4 +1,4 @@
-//! `quarry judge people`: forms for people, and what they say.
+//! `quarry judge people`: forms for people, and their answers.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

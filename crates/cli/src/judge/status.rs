@@ -74,7 +74,7 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes the tables of a plan's status, as they are whenever it is called.
+/// Returns a function that makes the tables of a plan's current status.
 #[cfg(feature = "serve")]
 pub fn tables(plan: PlanArgs) -> Box<quarry_http::MakeTables> {
     Box::new(move || {
@@ -87,7 +87,7 @@ pub fn tables(plan: PlanArgs) -> Box<quarry_http::MakeTables> {
     })
 }
 
-/// Prints how far `judge` came with a plan, at the end of a run.
+/// Prints the progress of `judge` with a plan, at the end of a run.
 pub fn print(ledger: &Ledger, judge: i64, plan: &Plan, layout: &LayoutArgs) -> anyhow::Result<()> {
     Status::new(ledger, judge, plan, MAX_LISTED)?.print(layout)
 }
@@ -297,7 +297,7 @@ fn add_options(sections: Sections, options: &OptionCosts) -> Sections {
     sections.titled("Effect of the options", differences)
 }
 
-/// Pairs without a label, those with the same reason on one line unless all are to be listed.
+/// Pairs without a label, those with the same reason on one line unless all are listed.
 fn add_unlabeled(sections: Sections, status: &Status<'_>) -> Sections {
     if status.unresolved.is_empty() {
         return sections;

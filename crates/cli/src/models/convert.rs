@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::eval::arguments::LayoutArgs;
 use crate::{model, output, progress};
 
-/// Texts that are embedded at a time.
+/// Number of texts embedded at a time.
 const BATCH: usize = 64;
 
 /// Arguments of `quarry model convert`.
@@ -113,7 +113,7 @@ fn to_static(source: &Path, target: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A new directory, which is there when all of it is written.
+/// A new directory, which appears when all of it is written.
 fn staged(target: &Path) -> anyhow::Result<Staged> {
     let staged = Staged::new(target)?;
     std::fs::create_dir(staged.path())
@@ -223,7 +223,7 @@ fn quantize(args: &ConvertArgs, bits: Bits, file: &Path) -> anyhow::Result<()> {
     })
 }
 
-/// Writes a model for a new directory, which is to be published.
+/// Writes a model to a new directory, which is yet to be published.
 fn written(source: &Path, target: &Path, precision: Precision) -> anyhow::Result<(Staged, Rewritten)> {
     if model::is_static(Some(source)) || TokenVectors::is_at(source) {
         bail!(
@@ -236,7 +236,7 @@ fn written(source: &Path, target: &Path, precision: Precision) -> anyhow::Result
     Ok((staged, rewritten))
 }
 
-/// How far the log-odds of a cross-encoder for each text, as a query, with the next one are from those of another.
+/// The differences between the log-odds of two cross-encoders for each text, as a query, with the next one.
 fn differences(before: &Path, after: &Path, texts: &[&str]) -> anyhow::Result<Measured> {
     let pairs: Vec<(&str, &str)> = texts.iter().copied().zip(texts.iter().copied().cycle().skip(1)).collect();
     let [before, after] =

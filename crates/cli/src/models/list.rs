@@ -1,4 +1,4 @@
-//! `quarry model list`: the models that are here.
+//! `quarry model list`: the models on this machine.
 
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
@@ -138,7 +138,7 @@ pub fn run(args: &ListArgs) -> anyhow::Result<()> {
     Ok(output::print(&table.render(Layout::Text))?)
 }
 
-/// The directories below one that have weights, ascending. Hidden ones are those of pulls that have not ended.
+/// The directories below one that have weights, ascending. Hidden ones belong to unfinished pulls, and are left out.
 fn model_directories(directory: &Path, depth: usize) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let is_hidden = |entry: &DirEntry| entry.file_name().to_string_lossy().starts_with('.');

@@ -9,20 +9,20 @@ use tui_input::Input;
 
 use crate::screen;
 
-/// Results that a page is moved by.
+/// Number of results in a page.
 const PAGE: usize = 10;
 
 /// State of the picker.
 #[derive(Debug, Default)]
 pub struct State {
     pub input: Input,
-    /// Of the last search, best first.
+    /// Results of the last search, best first.
     pub found: PickResults,
     /// Selection, and the shown part of the list.
     pub list: ListState,
-    /// Of the selected result.
+    /// Preview of the selected result.
     pub preview: Option<Preview>,
-    /// Lines that the preview was moved by.
+    /// Number of lines that the preview is scrolled by.
     pub scroll: isize,
 }
 
@@ -31,9 +31,9 @@ pub struct State {
 pub struct PickResults {
     pub query: String,
     pub choices: Vec<Choice>,
-    /// Whether the best one is good enough.
+    /// True if the best one is good enough.
     pub confident: bool,
-    /// The terms that lines are chosen by.
+    /// The terms by which lines are chosen.
     pub terms: Vec<String>,
     pub took_ms: f64,
 }
@@ -68,11 +68,11 @@ pub struct PreviewLine {
 /// Effect of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// On with the next event.
+    /// Continue with the next event.
     Continue,
-    /// The selected result is it.
+    /// Pick the selected result.
     Pick,
-    /// None is.
+    /// Pick none.
     Cancel,
 }
 
@@ -86,7 +86,7 @@ impl State {
         self.input.value().trim()
     }
 
-    /// Returns whether the results are of another query than the one that is typed.
+    /// Returns true if the results are of another query than the typed one.
     pub fn is_outdated(&self) -> bool {
         self.query() != self.found.query
     }

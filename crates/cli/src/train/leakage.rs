@@ -14,7 +14,7 @@ use rayon::prelude::*;
 
 use crate::output;
 
-/// Evaluation data that a file is, or that its rows state, without regard to `--exclude`.
+/// Evaluation data that a file is, by name, regardless of `--exclude`.
 pub fn named(path: &Path) -> anyhow::Result<Vec<String>> {
     match path.is_file().then(|| published_as(path)).transpose()?.flatten() {
         Some(name) => Ok(vec![format!("{} is {name}", path.display())]),
@@ -88,7 +88,7 @@ impl Leakage {
     }
 }
 
-/// Whether evaluation data may be trained on.
+/// Permission to train on evaluation data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allowed {
     /// The command has no option for it.

@@ -113,7 +113,7 @@ impl Report {
         })
     }
 
-    /// As a table, with what was decided.
+    /// As a table, with the decision.
     pub fn sections(&self, path: &str, is_dry: bool) -> Sections {
         let header = [
             "held out",
@@ -208,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    /// The report on two sources of 40 questions, whose values change by as much on average.
+    /// The report on two sources of 40 questions, whose values change by `changes` on average.
     fn of(changes: [f64; 2]) -> Report {
         let query = LabeledQuery { text: String::new(), answers: vec![] };
         let questions = Questions { queries: vec![query; 40], ..Questions::default() };

@@ -1,4 +1,4 @@
-//! The calls and imports of whole files, and the definitions that these are between.
+//! The calls and imports of whole files, and the definitions that they connect.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -47,9 +47,9 @@ pub struct LinkedUnit<'a> {
     pub start_line: u32,
     /// Last line, 1-based, inclusive.
     pub end_line: u32,
-    /// Whether it is the beginning of a definition or section, rather than a later part of a long one.
+    /// True if it is the beginning of a definition or section, rather than a later part of a long one.
     pub is_beginning: bool,
-    /// Whether it is test code.
+    /// True if it is test code.
     pub is_test: bool,
     /// Byte range in the text of its file.
     pub start_byte: usize,
@@ -132,7 +132,7 @@ impl Index {
         }
     }
 
-    /// Prepares a look at the calls and imports of many files.
+    /// Prepares looking up the calls and imports of many files.
     #[must_use]
     pub fn links(&self) -> Links<'_> {
         let mut packages = Packages::of(self);

@@ -17,7 +17,7 @@ pub(crate) struct Surroundings<'a> {
     pub words: &'a Words<'a>,
     /// The unit that contains the call: its declarations take precedence.
     pub unit_bytes: Range<usize>,
-    /// Whether a byte of the text is in what contains that unit, or outside of definitions.
+    /// Returns true if a byte of the text is in a definition that contains that unit, or outside of definitions.
     pub is_around: Box<dyn Fn(usize) -> bool + 'a>,
 }
 

@@ -14,7 +14,7 @@ use crate::ranking::rules::last_part;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Candidate<'a> {
     pub unit: usize,
-    /// The tree that contains it: calls do not leave theirs.
+    /// The tree that contains it: calls do not cross trees.
     pub tree: usize,
     /// Path relative to the tree, `/` between its parts.
     pub path: &'a str,
@@ -138,8 +138,8 @@ pub(crate) struct Site<'a> {
 pub(crate) struct Resolution {
     /// Numbers of units, ascending.
     pub units: Arc<[usize]>,
-    /// Whether scopes or imports determine the target; otherwise only the name matches, and it may be outside of the
-    /// tree.
+    /// True if scopes or imports determine the target; otherwise only the name matches, and the target may be outside
+    /// of the tree.
     pub is_certain: bool,
 }
 
@@ -231,7 +231,7 @@ fn resolve_bare(callee: &str, site: &Site, known: &[Candidate]) -> Resolution {
         NameScope::Tree => {
             let found = nearest(site, &free, true);
             if found.units.is_empty() && site.file.language.calls_own_methods() {
-                // Possibly of a base type that is not known.
+                // Possibly of an unknown base type.
                 return by_name(known);
             }
             found
@@ -281,7 +281,7 @@ fn wholesale_modules(site: &Site) -> Vec<Module> {
     imports.map(|import| Module::new(&import.module, &site.file, site.modules)).collect()
 }
 
-/// Returns whether a module of the tree is imported with all its members, some of which may not be known.
+/// Returns true if a module of the tree is imported with all its members, some of which may not be known.
 fn imports_wholesale_of_tree(site: &Site) -> bool {
     wholesale_modules(site).iter().any(|module| site.modules.has(module, &site.file))
 }

@@ -32,7 +32,7 @@ pub struct Hit {
 }
 
 impl Hit {
-    /// The number of no unit.
+    /// Number for hits without a unit.
     pub const NO_UNIT: usize = usize::MAX;
 }
 

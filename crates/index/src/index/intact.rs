@@ -1,4 +1,4 @@
-//! Reading from an index, all of it or nothing.
+//! Reads of an index that succeed completely or fail.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
@@ -8,23 +8,23 @@ use crate::storage::map;
 use crate::storage::segments::SegmentPool;
 use crate::{Error, Index};
 
-/// Tells whether files of some index directories were overwritten, or found to be damaged, since these were opened.
+/// Detects whether files of some index directories were overwritten, or found to be damaged, since these were opened.
 #[derive(Clone)]
 pub(crate) struct Intact {
     since: usize,
     directories: Vec<PathBuf>,
     pool: Option<Arc<SegmentPool>>,
-    /// Whether all of their content was verified when they were opened.
+    /// True if all of their content was verified when they were opened.
     is_verified: bool,
 }
 
 impl Intact {
-    /// Of a directory, from now on; the pool is told.
+    /// For a directory, from now on; the pool is notified.
     pub fn since_now(directory: &Path, pool: Option<&Arc<SegmentPool>>, is_verified: bool) -> Self {
         Self { since: map::now(), directories: vec![directory.to_owned()], pool: pool.cloned(), is_verified }
     }
 
-    /// Of several indexes together.
+    /// For several indexes together.
     pub fn of_all(all: impl IntoIterator<Item = Self>) -> Option<Self> {
         all.into_iter().reduce(|mut first, other| {
             first.since = first.since.min(other.since);
@@ -36,8 +36,8 @@ impl Intact {
 }
 
 impl Index {
-    /// Checks that no file of an index was overwritten since this one was opened, or found to be damaged: what was read
-    /// from it may be anything otherwise, and it must be opened again.
+    /// Checks that no file of an index was overwritten since this one was opened, or found to be damaged: otherwise
+    /// the data read from it may be arbitrary, and it must be opened again.
     ///
     /// # Errors
     /// When one was.
@@ -53,14 +53,14 @@ impl Index {
         Err(Error::Replaced { path: directory.clone(), source })
     }
 
-    /// The result of reading from the index, unless something of it was lost: [`Error::Replaced`] then, whatever came of
-    /// that, panics included. Opening the index again verifies all of it and builds it again where that fails, so that
-    /// asking once more gives the answer. A panic for another reason comes back then.
+    /// The result of reading from the index, or [`Error::Replaced`] if any part of it was lost meanwhile, whatever
+    /// `read` then returned, panics included. Opening the index again verifies all of it, and rebuilds it if that
+    /// fails, so that repeating the request gives the answer. A panic for another reason is resumed.
     ///
     /// # Errors
     /// Those of `read`, and when something was lost.
     pub fn read<T, E: From<Error>>(&self, read: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        // Postings are read by another program's code, which may panic on any bytes.
+        // Postings are read by third-party code, which may panic on arbitrary bytes.
         let result = catch_unwind(AssertUnwindSafe(read));
         if !matches!(result, Ok(Ok(_))) {
             map::compare_next();

@@ -53,12 +53,12 @@ impl Index {
         self.text_in(hit.root, &hit.path)
     }
 
-    /// Whether a text is the one that the file of a hit had when it was indexed.
+    /// Returns true if a text is the one that the file of a hit had when it was indexed.
     #[must_use]
     pub fn is_as_indexed(&self, hit: &Hit, text: &SourceText) -> bool {
         let unit = self.table.units.get(hit.unit);
         let indexed = unit.map_or(0, |unit| self.table.file_of(unit).hash);
-        // 0 if it could not be read then, or is in no unit.
+        // 0 if it could not be read at that time, or is in no unit.
         indexed == 0 || content_hash(text) == indexed
     }
 
@@ -98,7 +98,7 @@ impl Index {
             .map_err(|source| Error::io("read", &base.join(path), source))
     }
 
-    /// The text of a file that an editor has, if it differs from what is on disk.
+    /// The text of a file in an editor, if it differs from the one on disk.
     pub(crate) fn unsaved_text(&self, root: usize, path: &str) -> Option<&SourceText> {
         let is_its =
             |tree: &&Tree| !tree.unsaved.is_empty() && tree.roots.iter().any(|found| found.number == root);

@@ -1,4 +1,5 @@
-//! Text that is in no unit: that of files in unknown languages or over the size limit, and what units leave out.
+//! Text that is in no unit: files in unknown languages or over the size limit, and parts of indexed files between
+//! units.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use crate::lexical::LexicalIndex;
 use crate::storage::table::Table;
 use crate::{Error, Filter, Hit, Index, IndexedFile, ScoreParts};
 
-/// How long a listing counts.
+/// Maximum age of a listing.
 const FRESH: Duration = Duration::from_secs(2);
 
 /// Name of the language that files in unknown languages have.
@@ -33,12 +34,12 @@ pub(crate) struct Others {
 }
 
 impl Others {
-    /// Those of the tree at a path, not listed yet.
+    /// The files of the tree at a path, not listed yet.
     pub fn of(root: PathBuf) -> Self {
         Self { root, listed: Arc::default() }
     }
 
-    /// Takes them from a listing of the tree.
+    /// Takes the files from a listing of the tree.
     pub fn take(&self, listing: &Listing) {
         *self.last() = Some((Instant::now(), Arc::new(listing.others.clone())));
     }
@@ -125,8 +126,8 @@ fn part(root: usize, path: &str, language: &str, (start_line, end_line): (u32, u
 }
 
 impl Index {
-    /// An index without units of a path in which nothing can be indexed, and which is to be the one with index `number` among
-    /// several: its text can be searched exactly.
+    /// An index without units, of a path in which nothing can be indexed; among several indexes it has index `number`.
+    /// Its text can be searched exactly.
     ///
     /// # Errors
     /// When there is nothing at the path.
@@ -180,7 +181,7 @@ impl Index {
                     is_found.then(|| (root, path.to_owned()))
                 });
                 let Some((root, path)) = place else { continue };
-                // Trees may lie in each other.
+                // Trees may be nested.
                 if self.trees.len() > 1 && !seen.insert(tree.base.join(&file.path)) {
                     continue;
                 }

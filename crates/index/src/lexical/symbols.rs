@@ -144,7 +144,7 @@ impl LexicalIndex {
         Ok(frequency)
     }
 
-    /// Whether a term occurs in any text, including removed ones.
+    /// Returns true if a term occurs in any text, including removed ones.
     ///
     /// # Errors
     /// When the dictionaries cannot be read.
@@ -210,7 +210,7 @@ mod tests {
         let expected = [header(), ("parseheaders".to_owned(), vec![1]), ("parserheader".to_owned(), vec![2])];
         assert_eq!(near("parseheader"), expected);
         assert_eq!(near("parsheaer"), []);
-        // Too short, and too long.
+        // Words that are too short or too long.
         assert_eq!(near("rea"), []);
         assert_eq!(near(&"x".repeat(100_000)), []);
     }

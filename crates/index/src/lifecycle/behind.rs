@@ -1,4 +1,4 @@
-//! How files differ from an open index, for answers that do not wait for its refresh.
+//! Differences between files and an open index, for answers that do not wait for its refresh.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::Index;
 use crate::index::roots::{Root, prefix};
 use crate::lifecycle::changes::compare_rows;
 
-/// Changed files that are named.
+/// Maximum number of changed files listed.
 const MAX_NAMED: usize = 20;
 
 /// Searched files that have changed since an index was opened.

@@ -1,4 +1,4 @@
-//! How a tree has changed since it was indexed.
+//! Changes of a tree since it was indexed.
 
 use std::ops::Range;
 use std::path::Path;
@@ -12,9 +12,8 @@ use crate::storage::content_hash::content_hash;
 use crate::storage::index_directory::Manifest;
 use crate::storage::table::Table;
 
-/// How long before an index was built a file must have been modified for its timestamp to prove that it is unchanged:
-/// a later change may have the same timestamp. File systems with a resolution of one or two seconds need the longer
-/// one.
+/// Minimum age of a file when an index is built at which its timestamp proves that it is unchanged: a later change may
+/// have the same timestamp. File systems with a resolution of one or two seconds need the longer one.
 const CLOCK_STEP_NS: u64 = 50_000_000;
 const COARSE_CLOCK_STEP_NS: u64 = 2_000_000_000;
 
@@ -25,11 +24,11 @@ pub(crate) struct Comparison {
     pub changes: Changes,
     /// Paths of the files that were changed, added or removed.
     pub changed_paths: Vec<String>,
-    /// Whether an unchanged file had to be read; writing a new manifest saves that the next time.
+    /// True if an unchanged file had to be read; writing a new manifest saves that the next time.
     pub has_read: bool,
 }
 
-/// Returns whether the metadata of a file proves that it has not changed since the tree was listed at `looked_ns`.
+/// Returns true if the metadata of a file proves that it has not changed since the tree was listed at `looked_ns`.
 /// Modification times can be set, and a second change within one tick of the clock is not visible.
 fn is_proven(was: &Stamp, is: &Stamp, looked_ns: u64) -> bool {
     let last_ns = if is.changed_ns > 0 { is.changed_ns } else { is.modified_ns };

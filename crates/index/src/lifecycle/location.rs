@@ -18,7 +18,7 @@ use crate::{Error, OpenOptions};
 /// indexed itself.
 pub const LOCAL_DIRECTORY: &str = ".quarry";
 
-/// Where an index is stored, the tree that it covers, and the part of the tree that a path names.
+/// Location of an index, the tree that it covers, and the part of the tree that a path names.
 pub(crate) struct IndexLocation {
     /// The tree, as given by the user.
     pub root: PathBuf,

@@ -78,7 +78,7 @@ pub(crate) fn build(
 }
 
 impl Index {
-    /// Whether this is an index in memory that still matches its tree. False for one on disk, which
+    /// Returns true if this is an index in memory that still matches its tree; false for one on disk, which
     /// [`open_or_build`](Self::open_or_build) checks.
     #[must_use]
     pub fn is_current_in_memory(&self) -> bool {

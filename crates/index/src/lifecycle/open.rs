@@ -33,7 +33,7 @@ use crate::storage::segments::{SegmentPool, SegmentSource};
 use crate::storage::table::{PartSize, Table};
 use crate::{BuildReport, Error, Event, Filter, Index, OpenOptions, Opened, Outdated, RebuildReason, Update};
 
-/// How often an index is refreshed that another program overwrites meanwhile.
+/// Maximum number of refreshes of an index that another program overwrites meanwhile.
 const MAX_REFRESHES: usize = 5;
 
 impl Index {
@@ -129,7 +129,7 @@ fn open_tree(
     if manifest.as_ref().is_some_and(Manifest::has_passages)
         && let Some(embedder) = embedder.clone().filter(|embedder| embedder.reranks_stored_only())
     {
-        // It is loaded while the tree is looked through.
+        // Loaded while the tree is listed.
         thread::spawn(move || _ = embedder.reranker());
     }
     let canonical = location.canonical.to_string_lossy();
@@ -160,7 +160,7 @@ struct Opener<'a> {
     /// The directory that the paths of the tree are relative to.
     base: &'a Directory,
     embedder: Option<Arc<dyn Embedder>>,
-    /// What keeps the segments of the index, if they are opened on demand.
+    /// Holds the segments of the index, if they are opened on demand.
     pool: Option<&'a Arc<SegmentPool>>,
 }
 
@@ -170,7 +170,7 @@ struct CurrentGeneration {
     manifest: Manifest,
 }
 
-/// What a build can reuse of an index.
+/// The data of an index that a build can reuse.
 enum Reusable {
     Nothing,
     Vectors(Box<Manifest>),
@@ -218,7 +218,7 @@ impl Reusable {
         }
     }
 
-    /// Returns whether the directory still contains the generation that this comes from.
+    /// Returns true if the directory still contains the generation that this comes from.
     fn is_of(&self, directory: &IndexDirectory) -> bool {
         let Self::Files(current, _) = self else { return false };
         directory.manifest().is_ok_and(|manifest| manifest == current.manifest)
@@ -399,13 +399,13 @@ impl Opener<'_> {
         }
     }
 
-    /// Returns whether an index contains the requested files, whatever has changed since.
+    /// Returns true if an index contains the requested files, regardless of what has changed since.
     fn holds(&self, current: &CurrentGeneration, walk: &WalkOptions) -> bool {
         let held = &current.manifest.walk;
         held.union(walk) == *held && self.missing_model(current).is_none()
     }
 
-    /// Returns whether the index may be only in memory: it covers exactly the searched path, and no location was given
+    /// Returns true if the index may be only in memory: it covers exactly the searched path, and no location was given
     /// for it.
     fn may_be_in_memory(&self, options: &OpenOptions) -> bool {
         options.may_be_in_memory() && self.location.scope.is_all()
@@ -450,7 +450,7 @@ impl Opener<'_> {
     /// The opener's model, if not all units have vectors of it.
     fn missing_model(&self, current: &CurrentGeneration) -> Option<String> {
         let dense = current.index.dense.as_ref()?;
-        // What cannot be opened is completed, which says why it cannot.
+        // Vectors that cannot be opened are completed, which reports why they cannot.
         let is_complete = complete::is_complete(&dense.matrix).unwrap_or(false);
         (!is_complete).then(|| dense.embedder.id().to_owned())
     }
@@ -463,7 +463,7 @@ impl Opener<'_> {
             if let Some(reason) = manifest.mismatch(self.canonical) {
                 return Err(reason);
             }
-            // Code that reads an index may panic where files are overwritten meanwhile.
+            // Code that reads an index may panic if files are overwritten meanwhile.
             let opened = catch_unwind(AssertUnwindSafe(|| self.open_verified(&manifest)));
             let panicked = |_| Err(Error::corrupt(&self.location.directory.path(), "it cannot be read"));
             match opened.unwrap_or_else(panicked) {
@@ -487,7 +487,7 @@ impl Opener<'_> {
         Ok(())
     }
 
-    /// Opens a generation, and verifies all of it if something of the index was lost before.
+    /// Opens a generation, and verifies all of it if a part of the index was lost before.
     fn open_verified(&self, manifest: &Manifest) -> Result<Index, Error> {
         let directory = self.location.directory.open_checked(manifest)?;
         let is_suspect = map::is_suspect(directory.path());
@@ -514,7 +514,7 @@ impl Opener<'_> {
             Some(embedder) => {
                 let (id, dimension) = (embedder.id(), embedder.dimension());
                 let matrix = complete::open(&source, parts, &numbering, id, dimension)?;
-                // A re-ranker that reads nothing itself is not loaded for nothing.
+                // A re-ranker that uses stored vectors only is not loaded if there are none.
                 let is_needed = manifest.has_passages() || !embedder.reranks_stored_only();
                 let passages = match is_needed.then(|| embedder.reranker()).flatten() {
                     Some(reranker) => precompute::open(&source, parts, reranker.id())?,

@@ -7,32 +7,32 @@ use quarry_walk::{WalkChoice, WalkOptions};
 
 use crate::{RebuildReason, SegmentPool, UserDirectories};
 
-/// Which index to open, when to build it and which files it covers.
+/// Selects the index to open, when to build it and which files it covers.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
     /// Directory of the index, which then covers exactly the given path. By default the nearest index is used: the
     /// one in the tree ([`LOCAL_DIRECTORY`](crate::LOCAL_DIRECTORY)), if this user wrote it on this machine, or in
     /// the user's cache, of the path or of an enclosing directory.
     pub directory: Option<PathBuf>,
-    /// Whether to store the index in the tree; it then covers exactly the path too.
+    /// True to store the index in the tree; it then also covers exactly the path.
     pub local: bool,
-    /// Whether an index of an enclosing directory may be used (the default), which then finds only files in the path.
+    /// True if an index of an enclosing directory may be used (the default), which then finds only files in the path.
     /// It keeps the files that it was built with, and is not used if it lacks files that `walk` requests.
     pub enclosing: bool,
     /// When to update the index.
     pub update: Update,
-    /// Which files to find; unset options are taken from the index.
+    /// Files to find; unset options are taken from the index.
     pub walk: WalkChoice,
-    /// Which files to find if neither `walk` nor the index sets an option.
+    /// Files to find if neither `walk` nor the index sets an option.
     pub defaults: WalkOptions,
     /// Name of a model for the index to remember; the index may be opened with another one.
     pub model: Option<String>,
-    /// Whether the index remembers `walk` and `model` as defaults for later searches, and drops all other files.
+    /// True if the index remembers `walk` and `model` as defaults for later searches, and drops all other files.
     pub remember: bool,
     /// The user's own directories.
     pub user: UserDirectories,
-    /// Opens postings and vectors when they are needed, and closes those of other indexes for them. By default they are
-    /// open as long as the index, which no later generation affects then.
+    /// Opens postings and vectors when they are needed, and closes those of other indexes for them. By default they
+    /// stay open as long as the index, which is then not affected by later generations.
     pub pool: Option<Arc<SegmentPool>>,
 }
 
@@ -54,7 +54,7 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// Returns whether the index may be built in memory, because the caller has not specified its location.
+    /// Returns true if the index may be built in memory, because the caller has not specified its location.
     pub(crate) fn may_be_in_memory(&self) -> bool {
         self.update == Update::IfPossible && self.directory.is_none() && !self.local
     }
@@ -103,7 +103,7 @@ pub enum Event<'a> {
 }
 
 impl Event<'_> {
-    /// About which share of the work is done (0 to 1), and what is being done; `None` if no time passes.
+    /// Approximate fraction of the work that is done (0 to 1), and the current step; `None` if it takes no time.
     #[must_use]
     pub fn progress(&self) -> Option<(f64, &'static str)> {
         let half = |done: &usize, total: &usize| *done as f64 / (*total).max(1) as f64 / 2.0;

@@ -1,10 +1,10 @@
-//! How an index was opened.
+//! Results of opening an index.
 
 use quarry_walk::Skipped;
 
 use crate::{Error, Index, RebuildReason};
 
-/// An open index, and how it was opened.
+/// An open index, with the result of its build or the reason why it could not be updated or stored.
 pub struct Opened {
     /// The index, ready for search.
     pub index: Index,

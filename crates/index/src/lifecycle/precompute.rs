@@ -1,10 +1,10 @@
 //! Vectors of the re-ranker, computed ahead of the searches that need them.
 //!
-//! A search with a re-ranker reads its first results, which takes most of its time. The vectors of what it reads of all
-//! units are stored with the index, but a search never waits until they are complete: whoever has time (`quarry index`, a
-//! process that stays) embeds units, and takes the writer's lock only to store a batch of vectors. So searches and
-//! writers go on meanwhile, and an interruption loses seconds. Of several processes that do so in the background, one embeds
-//! the units of an index.
+//! A search with a re-ranker reads its first results, which takes most of its time. The vectors of what it reads of
+//! all units are stored with the index, but a search never waits until they are complete: a process with time to spare
+//! (`quarry index`, a long-running process) embeds units, and takes the writer's lock only to store a batch of
+//! vectors. So searches and writers continue meanwhile, and an interruption loses only seconds of work. Of several
+//! such background processes, one embeds the units of an index.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -25,11 +25,11 @@ use crate::storage::table::{PartSize, Table, UnitRecord};
 use crate::vectors::passages::{PassageRows, PassageVectors, embedded_passages};
 use crate::{Error, Event, Index};
 
-/// Number of units embedded in one call, after which `stop` is asked: some seconds' work at most.
+/// Number of units embedded in one call, after which `stop` is called: some seconds' work at most.
 const BATCH: usize = 64;
 
-/// Minimum time between two times that new vectors are stored, and minimum ratio of them to those of their part that are
-/// stored: all of a part are written again.
+/// Minimum time between two writes of new vectors, and minimum ratio of them to those of their part that are stored:
+/// all of a part are written again.
 const STORE_EVERY: Duration = Duration::from_secs(5);
 const STORE_SHARE: f32 = 0.1;
 
@@ -49,7 +49,7 @@ pub struct PrecomputedCounts {
     /// Number of units that still have no vector: those not reached when it was stopped, and those whose file has
     /// changed since it was indexed.
     pub missing: usize,
-    /// Whether another process is embedding some of these.
+    /// True if another process is embedding some of these.
     pub is_elsewhere: bool,
 }
 
@@ -60,7 +60,7 @@ struct PartToDo {
 }
 
 impl Index {
-    /// What a re-ranker may embed ahead; `None` without one, in memory, or if there are too many units
+    /// The units that a re-ranker may embed ahead; `None` without one, in memory, or if there are too many units
     /// ([`Embedder::max_precomputed`]).
     #[must_use]
     pub fn precomputation(&self) -> Option<Precomputation> {
@@ -68,7 +68,7 @@ impl Index {
         if self.n_units() > embedder.max_precomputed() {
             return None;
         }
-        // Whoever embeds for a re-ranker that searches do without loads it.
+        // If searches do without the re-ranker, the process that embeds loads it.
         if !embedder.reranks_stored_only() {
             embedder.reranker()?;
         }
@@ -121,15 +121,15 @@ impl Precomputation {
         self.indexes.iter().map(|(stored, _)| stored.directory.path()).collect()
     }
 
-    /// Returns whether searches compute vectors that are missing.
+    /// Returns true if searches compute missing vectors.
     #[must_use]
     pub fn is_required(&self) -> bool {
         !self.embedder.reranks_stored_only()
     }
 
     /// Embeds the units of the indexes, as they are stored now, that have no vector of the re-ranker. Vectors are stored
-    /// from time to time, where later openings of the index find them; `stop` is asked in between. `events` receives the
-    /// number of units embedded.
+    /// from time to time, where later openings of the index find them; `stop` is called in between. `events` receives
+    /// the number of units embedded.
     ///
     /// # Errors
     /// When the model fails, or an index cannot be read or written. What was stored until then is kept.
@@ -145,7 +145,7 @@ impl Precomputation {
         })
     }
 
-    /// Like [`embed`](Self::embed), for the background: what another process embeds in this way is left to that one.
+    /// Like [`embed`](Self::embed), for the background: units that another process embeds in this way are left to it.
     ///
     /// # Errors
     /// The same, before anything is embedded if an index cannot be written.
@@ -183,7 +183,7 @@ impl Stored {
         stop: &(dyn Fn() -> bool + Sync),
         events: &(dyn Fn(Event) + Sync),
     ) -> Result<PrecomputedCounts, Error> {
-        // Another version's index, or none any longer: the next search sees to that.
+        // The index has another version, or is gone: the next search handles that.
         let Some(manifest) = self.manifest() else { return Ok(PrecomputedCounts::default()) };
         let (table, to_do) = self.to_do(&manifest, model)?;
         let total: usize = to_do.iter().map(|part| part.rows.len()).sum();
@@ -226,7 +226,7 @@ impl Stored {
         self.directory.manifest().ok().filter(|manifest| manifest.mismatch(&self.canonical).is_none())
     }
 
-    /// The table of a generation, and what has no vector there.
+    /// The table of a generation, and its rows without vectors.
     fn to_do(&self, manifest: &Manifest, model: &dyn Embedder) -> Result<(Table, Vec<PartToDo>), Error> {
         let index = self.directory.open_checked(manifest)?;
         let table = manifest.table(&index)?;
@@ -255,7 +255,7 @@ impl Stored {
         }
         let lock = self.directory.lock(|| {})?;
         let Some(mut manifest) = self.manifest() else { return Ok(0) };
-        // Files of a part are recorded with random numbers: equal ones are of the same part.
+        // Files of a part are recorded with random numbers: equal ones belong to the same part.
         let found = manifest.parts.iter_mut().find(|now| now.name == part.name && now.files == part.files);
         let Some(now) = found else { return Ok(0) };
         let stored = PassageVectors::of_model(&lock.directory, now, model.id())?;

@@ -13,7 +13,7 @@ use crate::version::{FORMAT, PROGRAM};
 /// The settings of `quarry index`, which an index keeps until they are changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RememberedSettings {
-    /// Which files a search finds.
+    /// Choice of the files that a search finds.
     pub walk: WalkChoice,
     /// Name of the model.
     pub model: Option<String>,

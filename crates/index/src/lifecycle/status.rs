@@ -73,7 +73,7 @@ pub struct Remembered {
     pub index: PathBuf,
     /// Name of the model.
     pub model: Option<String>,
-    /// Which files are found.
+    /// Choice of the files that are found.
     pub walk: WalkChoice,
 }
 
@@ -114,7 +114,7 @@ impl Index {
         Ok(IndexLocations::of(&walk::resolved(root), options)?.ignored)
     }
 
-    /// Which files a search of `root` finds.
+    /// Options for the files that a search of `root` finds.
     ///
     /// # Errors
     /// Like [`status`](Self::status).
@@ -195,7 +195,7 @@ impl Index {
         });
         let (bytes, made) = directory.size_and_time()?;
         let mut skipped = left_out(&listing, &manifest.skipped);
-        // Whoever serves a part shows nothing of what is beside it.
+        // The status of a part must not reveal files outside of it.
         skipped.retain(|file| scope.relative(&file.path).is_some());
         let mut units_by_language: BTreeMap<String, usize> = BTreeMap::new();
         let mut by_kind = KINDS.map(|kind| (kind, 0));

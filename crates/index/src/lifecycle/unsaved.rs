@@ -1,4 +1,4 @@
-//! Files as an editor has them, in place of those on disk: for one process, and nothing of them is written.
+//! Files as an editor has them, in place of those on disk: for one process, and never written.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -58,10 +58,10 @@ impl Unsaved {
 }
 
 impl Index {
-    /// This index with the texts of some files as an editor has them, which are in memory only. Paths are absolute, with
-    /// links resolved. A file that is not on disk yet is added; one that is on disk but not indexed is left out, like a
-    /// text that is not source code or not in a searched path. `None` if no text differs from what is indexed. `split` has
-    /// what was split for an earlier call.
+    /// This index with the texts of some files as an editor has them, which are in memory only. Paths are absolute,
+    /// with links resolved. A file that is not on disk yet is added; one that is on disk but not indexed is left out,
+    /// like a text that is not source code or not in a searched path. `None` if no text differs from what is indexed.
+    /// `split` caches the files split by earlier calls.
     ///
     /// # Errors
     /// When the model fails, or the index cannot be read.
@@ -114,9 +114,9 @@ impl Index {
         Ok(Some(Self { intact: self.intact.clone(), ..Self::of(trees, table, lexical, dense, None) }))
     }
 
-    /// Where a text belongs, if it differs from what is indexed there.
+    /// The file that a text belongs to, if it differs from what is indexed there.
     fn unsaved(&self, path: &Path, text: &str) -> Option<Unsaved> {
-        // The innermost tree that has the file; of others the innermost around it.
+        // The innermost tree that has the file; else the innermost one around it.
         let mut around: Vec<(usize, String)> = (0..self.trees.len())
             .filter_map(|number| Some((number, relative(path, &self.trees[number].base)?)))
             .collect();
@@ -131,7 +131,7 @@ impl Index {
         let is_searched = |(number, path): &&(usize, String)| {
             self.trees[*number].roots.iter().any(|root| root.scope.relative(path).is_some())
         };
-        // What is on disk and not indexed is ignored or hidden, as a rule.
+        // A file on disk that is not indexed is usually ignored or hidden.
         let new = || around.iter().find(is_searched).filter(|_| !path.exists()).map(|place| (place, None));
         let ((tree, relative), row) = known.or_else(new)?;
         let options = self.trees[*tree].roots.iter().map(|root| root.found).reduce(|a, b| a.union(&b))?;

@@ -2,9 +2,9 @@
 //!
 //! A generation is a list of parts and the table of its files. Parts are shared by generations, so the cost of a
 //! change is proportional to its size, and a changed file leaves rows behind that no table refers to. A part less than
-//! half as large as those of a first build is rewritten with a change at least half its size, and so are mostly unused parts, but one at a
-//! time if they are larger than the change: so the number of parts exceeds that of a first build by little more than the
-//! logarithm of the tree, and little more than half of an index is unused.
+//! half as large as those of a first build is rewritten with a change at least half its size, and so are mostly unused
+//! parts, but one at a time if they are larger than the change: so the number of parts exceeds that of a first build
+//! by little more than the logarithm of the tree, and little more than half of an index is unused.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -33,7 +33,7 @@ pub(crate) struct PreviousGeneration<'a> {
 pub(crate) struct PreviousFiles<'a> {
     pub table: &'a Table,
     pub comparison: &'a Comparison,
-    /// Whether parts are merged if many are small or mostly unused; not done during a first build.
+    /// True if parts are merged when many are small or mostly unused; not done during a first build.
     pub are_joined: bool,
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn write_generation(
 
     let mut builder = TableBuilder::default();
     let ranges = files.map(|files| files.table.units_of_files()).unwrap_or_default();
-    // Moved, so that the records of a large tree are not held twice.
+    // Moved, so that the records of a large tree are not in memory twice.
     let new: Vec<_> = parts.iter_mut().map(|part| std::mem::take(&mut part.files)).collect();
     let numbered = new.into_iter().zip(first..);
     let mut new = numbered.flat_map(|(files, number)| files.into_iter().map(move |file| (file, number)));
@@ -163,7 +163,7 @@ fn parts_to_rewrite(live: &[u64], all: impl Fn(usize) -> u64, new_bytes: u64) ->
     let mut again = BTreeSet::new();
     let mut merged_bytes = new_bytes;
     for &part in &smallest_first {
-        // One merge does not pull in the next beyond the size of a part that stays.
+        // One merge does not pull in the next beyond the size of a part that is kept.
         if merged_bytes < small && live[part] < small && live[part] <= 2 * merged_bytes {
             again.insert(part);
             merged_bytes += live[part];
@@ -201,11 +201,11 @@ mod tests {
         for new_bytes in [KB, MB, 10 * MB] {
             assert_eq!(rewritten(&whole, &whole, new_bytes), [0_usize; 0], "{new_bytes}");
         }
-        // Those of earlier changes, while they are not much larger.
+        // Those of earlier changes, if they are not much larger.
         let of_changes = [2 * MB, 9 * KB, 2 * KB, KB];
         assert_eq!(rewritten(&of_changes, &of_changes, KB), [2, 3]);
         assert_eq!(rewritten(&of_changes, &of_changes, 3 * KB), [1, 2, 3]);
-        // Unused ones all at once only if they are small.
+        // Unused parts are rewritten all at once only if they are small.
         let all = [2 * MB; 3];
         assert_eq!(rewritten(&[MB / 2, MB / 2, 2 * MB], &all, KB), [0]);
         assert_eq!(rewritten(&[MB - 1, MB - 2, 2 * MB], &all, KB), [1]);
@@ -239,7 +239,7 @@ mod tests {
                 .filter(|of| **of == usize::MAX || again.contains(of))
                 .for_each(|of| *of = number);
             all.push(bytes);
-            // Without those that nothing is left of.
+            // Without parts of which nothing is left.
             for part in (0..all.len()).rev().filter(|part| !part_of_file.contains(part)).collect::<Vec<_>>() {
                 all.remove(part);
                 part_of_file.iter_mut().filter(|of| **of > part).for_each(|of| *of -= 1);

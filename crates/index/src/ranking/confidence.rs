@@ -1,7 +1,7 @@
 //! Estimates whether any result answers the query, or the results are merely the nearest ones.
 //!
-//! The evidence is of the ranking before any re-ranker reads results: what it multiplies scores by orders similar results,
-//! and is not evidence that the first one is an answer. So the confidence of a query does not depend on `--quality`.
+//! The evidence is from the ranking before any re-ranker reads results: a re-ranker's factors order similar results,
+//! and are not evidence that the first one is an answer. So the confidence of a query does not depend on `--quality`.
 
 use std::sync::LazyLock;
 
@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use crate::ranking::intent::by_name;
 use crate::ranking::question::QuestionKind;
 
-/// The confidence from which on a search counts as having found something: about the highest that 95 % of the questions
-/// reach whose answer is among the first ten results.
+/// The minimum confidence at which a search counts as having found something: about the highest that 95 % of the
+/// questions reach whose answer is among the first ten results.
 pub const DEFAULT_THRESHOLD: f32 = 0.26;
 
-/// Whether a search with a confidence found something: whether that reaches the threshold that the user gave, or else
-/// [`DEFAULT_THRESHOLD`]. `None` for a long text with results that was searched by words alone, without a given threshold: its
-/// confidence hardly tells.
+/// Returns whether a search with a confidence found something: true if it reaches the threshold that the user gave, or
+/// else [`DEFAULT_THRESHOLD`]. `None` for a long text with results that was searched by words alone, without a given
+/// threshold: its confidence is hardly informative.
 #[must_use]
 pub fn is_confident(confidence: f32, evidence: &Evidence, threshold: Option<f32>) -> Option<bool> {
     let is_undecided = evidence.kind == QuestionKind::Long && evidence.cosine.is_none();
@@ -41,12 +41,12 @@ pub struct Evidence {
     pub matched: f32,
     /// Share of the query, weighted by the idf of its words, that occurs in the index at all, 0 to 1.
     pub known: f32,
-    /// What the result that covers the query best lacks: the share of the token that it covers worst by meaning, times
-    /// the distance of the nearest token, 0 to 1.
+    /// Gap of the result that covers the query best: the share of the token that it covers worst by meaning, times the
+    /// distance of the nearest token, 0 to 1.
     pub gap: f32,
     /// The tenth best BM25F over the logarithm of the number of units, at least 0.
     pub words: f32,
-    /// How far the best cosine is above that of the hundredth best unit, at least 0; `None` without a model.
+    /// Difference between the best cosine and that of the hundredth best unit, at least 0; `None` without a model.
     pub cosine: Option<f32>,
     /// The first result's share in the ranking's own softmax over all candidates ([`intent`](crate::intent)), 0 to 1:
     /// near 1 if one result stands out, near 0 if many are alike.
@@ -59,7 +59,7 @@ pub struct Evidence {
 pub const FEATURES: [&str; 10] =
     ["matched", "known", "gap", "words", "cosine", "log_share", "log_lead", "name", "error", "long"];
 
-/// What weights are applied to.
+/// The values that weights are applied to.
 pub type Features = [f32; FEATURES.len()];
 
 /// Weights of a logistic regression.
@@ -125,7 +125,7 @@ impl Evidence {
             self.words,
             self.cosine.unwrap_or_default(),
             self.share.max(1e-3).ln(),
-            // Beyond this lead, nothing changes.
+            // Larger leads make no difference.
             self.lead.clamp(1.0, 10.0).ln(),
             is(QuestionKind::Name),
             is(QuestionKind::Error),

@@ -309,7 +309,7 @@ mod tests {
     use super::*;
     use crate::{Filter, OpenOptions, SearchRequest};
 
-    /// Documents are the more likely to answer the longer they are.
+    /// A model by which longer documents are more likely to answer.
     struct Length;
 
     impl PairModel for Length {

@@ -64,7 +64,7 @@ pub const UNIT_FEATURES: [&str; 17] = [
 /// The features of a unit as an answer to a question about behavior.
 pub type UnitFeatures = [f32; UNIT_FEATURES.len()];
 
-/// How well names among the candidates match a query; each value is the maximum of a
+/// Matches between a query and names among the candidates; each value is the maximum of a
 /// [`name_match`](crate::rules::name_match), 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct NameMatches {
@@ -87,7 +87,7 @@ pub struct QueryMatches {
     pub coverage: f32,
     /// Maximum cosine of a candidate.
     pub cosine: f32,
-    /// How well names among the candidates match.
+    /// Matches of names among the candidates.
     pub names: NameMatches,
 }
 
@@ -125,8 +125,8 @@ pub fn query_features(text: &str, matches: &QueryMatches) -> QueryFeatures {
     ]
 }
 
-/// Whether a word is written like a name in code rather than prose: `camelCase`, `snake_case`, `a::b`, `a.b`, `f()`,
-/// `ABC`, or in backticks.
+/// Returns true if a word is written like a name in code rather than prose: `camelCase`, `snake_case`, `a::b`, `a.b`,
+/// `f()`, `ABC`, or in backticks.
 fn is_written_as_symbol(word: &str) -> bool {
     let pairs = || word.chars().zip(word.chars().skip(1));
     let dotted = || {
@@ -146,7 +146,7 @@ fn is_written_as_symbol(word: &str) -> bool {
 pub struct UnitMatches {
     /// BM25F relative to the best unit.
     pub lexical_share: f32,
-    /// How well its words cover those of the query by meaning, -1 to 1: [`quarry_embed::QueryTokens::similarities`].
+    /// Coverage of the query's words by its own, by meaning, -1 to 1: [`quarry_embed::QueryTokens::similarities`].
     pub token_similarity: f32,
     /// Cosine relative to the best unit, at least 0.
     pub dense_share: f32,
@@ -160,9 +160,9 @@ pub struct UnitMatches {
     pub matched: f32,
     /// Kind of the unit.
     pub kind: UnitKind,
-    /// Whether it is test code.
+    /// True if it is test code.
     pub is_test: bool,
-    /// Whether it defines a symbol of the query.
+    /// True if it defines a symbol of the query.
     pub defines: bool,
     /// Number of its lines, at least 1.
     pub lines: u32,
@@ -221,7 +221,7 @@ impl RuleScore {
     }
 }
 
-/// How much the score by the rules counts for the order of the units of a file, the rest being that of
+/// Weight of the score by the rules in the order of the units of a file; the rest is that of
 /// [`Model::function_score`].
 const RULES_IN_FILE: f32 = 0.8;
 
@@ -275,8 +275,9 @@ impl Model {
 
     /// The shares of candidates by their scores of the rules and by their features.
     ///
-    /// Rules decide which file is wanted, but say little about which of its units: each file's shares are given to its units in
-    /// the order of both scores, those of the rules without the factor for further units of a file.
+    /// Rules decide which file is wanted, but say little about which of its units: the shares of each file are
+    /// assigned to its units in the order of both scores, those of the rules without the factor for further units of a
+    /// file.
     #[must_use]
     pub fn shares(&self, rules: &[RuleScore], features: &[UnitFeatures]) -> Shares {
         let scores: Vec<f32> = features.iter().map(|features| self.function_score(features)).collect();

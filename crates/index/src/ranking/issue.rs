@@ -1,9 +1,9 @@
-//! Splits a long query – a pasted issue, traceback or error message – into what it is made of.
+//! Splits a long query – a pasted issue, traceback or error message – into its parts.
 //!
-//! People and agents paste whole bug reports. Their sentences, code, traces and messages are evidence of different kinds, and
-//! much of them is none at all: checklists, headings of templates, versions. [`Issue::of`] goes through the lines once and
-//! decides for each what it is. It looks at the text alone, in time linear in its length; what the parts are in an index is
-//! decided in `evidence`.
+//! People and agents paste whole bug reports. Their sentences, code, traces and messages are evidence of different
+//! kinds, and much of them is not evidence at all: checklists, headings of templates, versions. [`Issue::of`] goes
+//! through the lines once and classifies each. It uses the text alone, in time linear in its length; `evidence` looks
+//! the parts up in an index.
 
 pub(crate) mod evidence;
 pub mod frame;
@@ -24,7 +24,8 @@ use self::line::LineKind;
 use self::name::{Name, Origin, names};
 use self::position::Position;
 
-/// Words up to which a text of one line is an ordinary query; with twice as many, its length does not speak for one.
+/// Maximum words of a text of one line that is an ordinary query; from twice as many on, its length no longer suggests
+/// one.
 const MIN_WORDS: usize = 10;
 
 /// Probabilities of a long text between which both rankings are mixed.
@@ -33,13 +34,13 @@ const MIXED: [f32; 2] = [0.5, 0.9];
 /// Maximum number of frames, names and positions that are kept of a text.
 const MAX_FOUND: usize = 300;
 
-/// Lines of source that may be between two frames of a trace, or between the last one and the message.
+/// Maximum lines of source between two frames of a trace, or between the last one and the message.
 const MAX_BETWEEN: usize = 12;
 
-/// Bytes from which on the sentence of a title is not continued.
+/// Minimum bytes of a title whose sentence is not continued on the next line.
 const MAX_TITLE: usize = 400;
 
-/// What an issue is made of.
+/// The parts of an issue.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Issue<'a> {
     /// Its first line, without what trackers put before it (`[Bug]`).
@@ -73,8 +74,8 @@ impl<'a> Issue<'a> {
         (lines.next().is_some() || has_place()).then(|| Self::split(text))
     }
 
-    /// How much a text of one line is ranked as a long one rather than as an ordinary query, 0 to 1: rising with its length
-    /// and with how much it reads like a description.
+    /// Weight with which a text of one line is ranked as a long one rather than as an ordinary query, 0 to 1: it rises
+    /// with the length of the text and the probability that it is a description.
     #[must_use]
     pub fn share_of_long(text: &str) -> f32 {
         let n_words = text.split_whitespace().count();
@@ -83,7 +84,7 @@ impl<'a> Issue<'a> {
             return 0.0;
         }
         let probability = KindModel::long_texts().probability(&Issue::split(text).text_features(text));
-        // Below the first probability one ranking suffices, above the last the other.
+        // Below the first probability one ranking suffices, above the last the other one does.
         let [none, all] = MIXED;
         ((by_length * probability - none) / (all - none)).clamp(0.0, 1.0)
     }
@@ -109,7 +110,7 @@ impl<'a> Issue<'a> {
         ]
     }
 
-    /// The title and the sentences: what a model of language reads.
+    /// The title and the sentences: the input of a language model.
     #[must_use]
     pub fn sentences(&self) -> String {
         let mut text = self.title.to_owned();
@@ -139,7 +140,7 @@ struct Splitter<'a> {
     text: &'a str,
     issue: Issue<'a>,
     trace: Trace<'a>,
-    /// What the block of code that is being read began with.
+    /// Opening fence of the code block that is being read.
     fence: Option<&'static str>,
     in_comment: bool,
     in_noise: bool,
@@ -172,7 +173,7 @@ impl<'a> Splitter<'a> {
             return;
         }
         if let Some(fence) = ["```", "~~~"].into_iter().find(|fence| text.starts_with(fence)) {
-            // A block that ends on its line is none.
+            // A block that ends on its own line does not count.
             if text.len() < 6 || !text[3..].contains(fence) {
                 self.fence = if self.fence.is_some() { None } else { Some(fence) };
             }
@@ -232,7 +233,7 @@ impl<'a> Splitter<'a> {
         }
     }
 
-    /// The title with the next line, on which its sentence goes on: text with line breaks within paragraphs.
+    /// The title with the next line, on which its sentence continues: text with line breaks within paragraphs.
     fn title_with(&self, line: &str) -> Option<&'a str> {
         let title = self.issue.title;
         let may_go_on = (1..MAX_TITLE).contains(&title.len()) && !title.ends_with(['.', ':', '!', '?']);
@@ -245,7 +246,7 @@ impl<'a> Splitter<'a> {
         is_next.then(|| &self.text[at(title)..at(line) + line.len()])
     }
 
-    /// Code by its indentation: of Markdown, after a blank line or other such code.
+    /// Code by its indentation: in Markdown, after a blank line or other such code.
     fn is_indented(&self, line: &str) -> bool {
         let is_deep = line.starts_with("    ") || line.starts_with('\t');
         is_deep && (self.is_after_blank || self.was_code)
@@ -255,7 +256,7 @@ impl<'a> Splitter<'a> {
         if self.trace.order.is_some_and(|known| known != order) {
             self.end_trace();
         }
-        // Go and Rust have the function on the line before, which was taken for something else.
+        // Go and Rust have the function on the line before, which was mistaken for something else.
         self.trace.order = Some(order);
         self.trace.n_after = 0;
         self.trace.indentation = indentation(line);
@@ -264,7 +265,7 @@ impl<'a> Splitter<'a> {
         }
     }
 
-    /// Returns whether a line belongs to the trace that is being read; else that trace is at its end.
+    /// Returns true if a line belongs to the trace that is being read; otherwise that trace has ended.
     fn is_of_trace(&mut self, line: &'a str, text: &'a str) -> bool {
         self.trace.n_after += 1;
         let is_python = self.trace.order == Some(Order::OutermostFirst);
@@ -363,7 +364,7 @@ impl<'a> Issue<'a> {
 /// A line without the marks of a quoted mail.
 fn quoted(line: &str) -> &str {
     let Some(rest) = line.strip_prefix("> ") else { return line };
-    // Not Python's prompt.
+    // Excludes Python's prompt.
     if rest.starts_with('>') { line } else { rest }
 }
 

@@ -3,10 +3,10 @@
 use quarry_text::parts;
 use serde::Serialize;
 
-/// Number of words from which on a query is a long text.
+/// Minimum number of words of a long text.
 const LONG: usize = 30;
 
-/// Maximum number of words of a query that asks for a name which it mentions.
+/// Maximum number of words of a query that asks for a name in it.
 const NAME_WORDS: usize = 4;
 
 /// Words of messages that report a failure.
@@ -45,7 +45,7 @@ const FAILURES: [&str; 32] = [
     "won't",
 ];
 
-/// Characters of messages that prose in a query hardly has.
+/// Characters of messages that are rare in the prose of queries.
 const MESSAGE_CHARACTERS: [char; 12] = ['"', '`', '%', '{', '}', '[', ']', '<', '>', '$', '=', '|'];
 
 /// The kind of a question.
@@ -121,7 +121,7 @@ const AFTER_TEST: [&str; 14] = [
 ];
 const AFTER_TESTS: [&str; 6] = ["for", "if", "of", "on", "when", "whether"];
 
-/// Whether a query asks for tests: "test that the retry stops", "where is the retry tested".
+/// Returns true if a query asks for tests: "test that the retry stops", "where is the retry tested".
 #[must_use]
 pub fn asks_for_tests(query: &str) -> bool {
     let words: Vec<String> = query
@@ -149,7 +149,7 @@ pub fn asks_for_tests(query: &str) -> bool {
         && (is_among(&AFTER_TEST, next) || is_noun && is_among(&AFTER_TESTS, next))
 }
 
-/// Whether a text reports a failure and is written like a message of a program rather than a description.
+/// Returns true if a text reports a failure and is written like a message of a program rather than a description.
 fn is_message(text: &str, words: &[&str]) -> bool {
     let reports = |word: &&str| {
         let word = word.trim_matches(|c: char| !c.is_alphanumeric());
@@ -166,8 +166,8 @@ fn is_message(text: &str, words: &[&str]) -> bool {
         && (is_punctuated() || text.starts_with(char::is_uppercase))
 }
 
-/// Whether a word can only be a name in code: prose has `TypeScript`, but not `parse_url`, `a::b`, `close()` or
-/// `readCsvFile`.
+/// Returns true if a word can only be a name in code: prose has `TypeScript`, but not `parse_url`, `a::b`, `close()`
+/// or `readCsvFile`.
 fn is_name(word: &str) -> bool {
     let word = word.trim_matches([',', '.', ';', ':', '?', '!']);
     word.contains(['_', '$']) || word.contains("::") || word.ends_with("()") || parts(word).count() > 2

@@ -13,7 +13,7 @@ use crate::ranking::respelling::QueryReading;
 use crate::ranking::rules::Query;
 use crate::ranking::weights::RankingWeights;
 
-/// The most terms of an issue that matches are shown for.
+/// Maximum number of terms of an issue for which matches are shown.
 const MAX_SHOWN: usize = 100;
 
 /// Units ranked by a search, with their signals.
@@ -41,7 +41,7 @@ impl RankedUnits {
         if self.candidates.is_empty() { 0.0 } else { self.evidence.confidence() }
     }
 
-    /// Returns whether the search found something, by [`is_confident`].
+    /// Returns true if the search found something, by [`is_confident`].
     #[must_use]
     pub fn is_confident(&self, threshold: Option<f32>) -> Option<bool> {
         is_confident(self.confidence(), &self.evidence, threshold)
@@ -77,7 +77,7 @@ impl RankedUnits {
         Some(words)
     }
 
-    /// Returns whether a re-ranker ordered them.
+    /// Returns true if a re-ranker ordered them.
     #[must_use]
     pub fn is_reranked(&self) -> bool {
         self.is_reranked
@@ -97,7 +97,7 @@ pub(crate) struct RankedIssue {
     pub parts: Vec<(&'static str, usize)>,
     /// The probability that it is a report rather than a description.
     pub report_probability: f32,
-    /// How much of the score is that of an ordinary query, 0 to 1.
+    /// Weight of the score as an ordinary query, 0 to 1.
     pub query_share: f32,
 }
 
@@ -128,7 +128,7 @@ pub(crate) struct Signals {
     pub words: Vec<f32>,
     /// The best of `words`.
     pub best: f32,
-    /// Whether the query asks for tests: then all else is demoted as tests are otherwise.
+    /// True if the query asks for tests: then other code is demoted as tests usually are.
     pub asks_for_tests: bool,
 }
 

@@ -1,13 +1,14 @@
-//! Orders the first results of a search again, by a model that compares the whole query with the whole unit.
+//! Re-ranks the first results of a search, by a model that compares the whole query with the whole unit.
 //!
-//! Such a model is too slow for all units of a tree, and adds little to the words of a name or a path. So it reads only
-//! the first results of the ranking without it, passage by passage, and the cosine of the best passage joins the score as
-//! evidence: the score is multiplied by exp(w · (cosine − maximum cosine)), which is the product of the two in a log-linear
-//! model. The weight w depends on what the query wants. Units that are not read count as if they were like the worst that
-//! was.
+//! Such a model is too slow for all units of a tree, and adds little to the words of a name or a path. So it reads
+//! only the first results of the ranking without it, passage by passage, and the cosine of the best passage joins the
+//! score as evidence: the score is multiplied by exp(w · (cosine − maximum cosine)), which is the product of the two
+//! in a log-linear model. The weight w depends on whether the query wants a function or a file. Units that are not
+//! read count like the worst one that was.
 //!
-//! Stored vectors ([`Precomputation`](crate::Precomputation)) are not computed again. A re-ranker that uses nothing else
-//! ([`Embedder::reranks_stored_only`]) orders results if most of them have some; the others count like the median.
+//! Stored vectors ([`Precomputation`](crate::Precomputation)) are not computed again. A re-ranker that uses nothing
+//! else ([`Embedder::reranks_stored_only`]) orders results if most of them have stored vectors; the others count like
+//! the median.
 //!
 //! A model that gives each token a vector ([`Embedder::token_embedder`]) reads a unit at once; the mean over the tokens of the
 //! query of the maximum cosine with one of the unit takes the place of the cosine of the best passage.
@@ -28,8 +29,8 @@ use crate::{Error, Index, RankingWeights, ScoreParts};
 /// Number of results that are read.
 pub const DEPTH: usize = 30;
 
-/// Minimum share of the first results with stored vectors for a re-ranker that reads none: of a tree in which a few files were
-/// edited, but not of one whose vectors are still being computed.
+/// Minimum share of the first results with stored vectors for a re-ranker that reads none: reached in a tree in which
+/// a few files were edited, but not in one whose vectors are still being computed.
 const MIN_STORED: f32 = 0.8;
 
 /// Number of results that a cross-encoder reads.
@@ -50,8 +51,8 @@ pub fn best_cosine(passages: &Vectors, query: &Vectors) -> Option<f32> {
     (passages.n_rows() > 0).then(|| max_sim(query, passages) / query.n_rows().max(1) as f32)
 }
 
-/// What the scores of results are multiplied by: exp(w · (evidence − maximum evidence)), at most 1, with a weight w for each.
-/// Evidence is a cosine or log-odds; a result without any counts like the one that has the least.
+/// The factors of the scores of results: exp(w · (evidence − maximum evidence)), at most 1, with a weight w for each.
+/// Evidence is a cosine or log-odds; a result without any counts like the one with the minimum.
 pub fn factors(
     evidence: &[Option<f32>],
     weights: impl IntoIterator<Item = f32>,
@@ -67,8 +68,8 @@ pub fn factors(
 }
 
 impl Index {
-    /// Orders candidates again, which come best first and stay so, if the model has a re-ranker that can do it; returns whether
-    /// it did.
+    /// Re-ranks candidates, which are and remain ordered best first, if the model has a re-ranker that can do it;
+    /// returns true if it did.
     ///
     /// # Errors
     /// When the model fails.
@@ -80,7 +81,7 @@ impl Index {
     ) -> Result<bool, Error> {
         let Some(dense) = &self.dense else { return Ok(false) };
         let stored_only = dense.embedder.reranks_stored_only();
-        // Without stored vectors it is not even loaded.
+        // Without stored vectors the re-ranker is not even loaded.
         if stored_only && dense.passages.is_empty() {
             return Ok(false);
         }
@@ -126,13 +127,13 @@ impl Index {
         Ok(true)
     }
 
-    /// Returns whether re-ranking reads no result during a search.
+    /// Returns true if re-ranking reads no result during a search.
     #[must_use]
     pub fn reranks_stored_only(&self) -> bool {
         self.dense.as_ref().is_some_and(|dense| dense.embedder.reranks_stored_only())
     }
 
-    /// Orders candidates again by a model that reads the query together with each of the first ones.
+    /// Re-ranks candidates by a model that reads the query together with each of the first ones.
     ///
     /// # Errors
     /// When the model fails.
@@ -171,7 +172,7 @@ impl Index {
         };
         match stored.get() {
             Ok(stored) => Ok(stored.has_row(row, dimension).then_some((stored, row))),
-            // More of them were stored since: the unit is read until the index is opened again.
+            // More of them have been stored since: the unit is read until the index is opened again.
             Err(Error::Replaced { .. }) => Ok(None),
             Err(error) => Err(error),
         }
@@ -187,15 +188,15 @@ impl Index {
     }
 }
 
-/// The middle one of some values, in order of their size; of an even number the lower one.
+/// The lower median of some values.
 fn median(values: impl Iterator<Item = f32>) -> Option<f32> {
     let mut values: Vec<f32> = values.collect();
     values.sort_by(f32::total_cmp);
     values.get(values.len().saturating_sub(1) / 2).copied()
 }
 
-/// Multiplies the scores of candidates by [`factors`], with weights for those that want a function and a file, and puts the
-/// best first. `parts` is where a candidate's evidence and factor are stored.
+/// Multiplies the scores of candidates by [`factors`], with weights for those that want a function and a file, and
+/// sorts them best first. `parts` returns the fields for a candidate's evidence and factor.
 fn multiply(
     candidates: &mut [Candidate],
     evidence: &[Option<f32>],

@@ -46,18 +46,19 @@ pub struct RankingWeights {
     pub repetition: f32,
     /// Factor for a near-duplicate of a better unit, 0 to 1.
     pub duplicate: f32,
-    /// How strongly a query that reads like a question about behavior is treated as one, from 0 (never: only the
-    /// rules are used) to 1 (with the probability of [`file_probability`](crate::intent::Model::file_probability)).
+    /// Strength with which a query that reads like a question about behavior is treated as one, from 0 (never: only
+    /// the rules are used) to 1 (with the probability of
+    /// [`file_probability`](crate::intent::Model::file_probability)).
     pub function_share: f32,
-    /// Whether a query that is an [issue](crate::issue) is ranked as one.
+    /// True if a query that is an [issue](crate::issue) is ranked as one.
     pub issues: bool,
-    /// How much the cosine of a re-ranker counts, in natural logarithms of a score, for queries that want a function;
+    /// Weight of the cosine of a re-ranker, in natural logarithms of a score, for queries that want a function;
     /// ignored without one.
     pub rerank_function: f32,
     /// The same for queries that want a file.
     pub rerank_file: f32,
-    /// How much the log-odds of a cross-encoder count, for queries that want a function; they do not for those that want a
-    /// file.
+    /// Weight of the log-odds of a cross-encoder, for queries that want a function; for those that want a file they
+    /// are ignored.
     pub cross_encoder_function: f32,
 }
 
@@ -91,7 +92,7 @@ impl RankingWeights {
     pub(crate) fn score(&self, parts: &ScoreParts, is_symbol: bool) -> f32 {
         let names = self.path_weight * parts.path.powf(self.name_power)
             + self.name_weight * parts.name.powf(self.name_power);
-        // A definition that is searched by name is not demoted, whatever kind of code it is in.
+        // A definition that is searched by name is not demoted, regardless of the kind of code it is in.
         (parts.words + names) * parts.demotion + self.definition_score(parts, is_symbol)
     }
 

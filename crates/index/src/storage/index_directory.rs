@@ -84,7 +84,7 @@ enum Location {
 struct LockFile {
     directory: Directory,
     file: File,
-    /// Whether nothing of Quarry's was there.
+    /// True if the directory had nothing written by Quarry.
     is_new: bool,
     /// See [`WriterLock`].
     is_made: bool,
@@ -96,7 +96,7 @@ pub(crate) struct WriterLock {
     pub directory: Directory,
     /// Seals the manifest; `None` in a directory that only this user can write to.
     key: Option<Key>,
-    /// Whether the directory was created for the index.
+    /// True if the directory was created for the index.
     is_made: bool,
     #[expect(dead_code, reason = "the lock lives as long as the file is open")]
     file: File,
@@ -125,7 +125,7 @@ impl IndexDirectory {
         Self { location: Location::User(path) }
     }
 
-    /// For a user without a cache directory.
+    /// The location for a user without a cache directory.
     pub fn nowhere() -> Self {
         Self { location: Location::Nowhere }
     }
@@ -150,7 +150,7 @@ impl IndexDirectory {
         names.into_iter().map(|name| Self::of_user(indexes.join(name))).collect()
     }
 
-    /// Returns whether only this user can write and read there.
+    /// Returns true if only this user can write and read there.
     pub fn is_of_user(&self) -> bool {
         matches!(self.location, Location::User(_))
     }
@@ -205,7 +205,7 @@ impl IndexDirectory {
         }
     }
 
-    /// Returns whether it may be read: only this user can write to it, or this machine sealed its manifest.
+    /// Returns true if it may be read: only this user can write to it, or this machine sealed its manifest.
     pub fn is_trusted(&self) -> bool {
         if matches!(self.location, Location::User(_)) {
             return true;
@@ -218,7 +218,7 @@ impl IndexDirectory {
         is_sealed(MANIFEST_FILE) || is_sealed(COPY_FILE)
     }
 
-    /// Returns whether anything exists at its path, an index or not.
+    /// Returns true if anything exists at its path, an index or not.
     pub fn exists(&self) -> bool {
         match &self.location {
             Location::User(path) => path.symlink_metadata().is_ok(),
@@ -229,7 +229,7 @@ impl IndexDirectory {
         }
     }
 
-    /// Returns whether it contains an index of any version.
+    /// Returns true if it contains an index of any version.
     pub fn has_manifest(&self) -> bool {
         let manifest = self.open().and_then(|directory| directory.entry(MANIFEST_FILE.as_ref()));
         manifest.is_ok_and(|found| found.kind == EntryKind::File)
@@ -406,7 +406,7 @@ impl IndexDirectory {
         drop(removed);
     }
 
-    /// Returns whether a lock is still that of the directory, which may have been removed by a process that held it.
+    /// Returns true if a lock is still that of the directory, which may have been removed by a process that held it.
     fn is_current(&self, file: &File) -> bool {
         let same = || {
             let there = self.open()?.file(LOCK_FILE.as_ref())?;
@@ -518,7 +518,7 @@ impl WriterLock {
     pub fn remove_unfinished(&self, kept: &[PartSize]) {
         // A manifest of another version still protects its generation.
         let header = |name: &str| header(&self.directory.read(name.as_ref(), MAX_MANIFEST_BYTES).ok()?).ok();
-        // Of a damaged one, the copy has the names.
+        // If a manifest is damaged, its copy has the names.
         let keep: Vec<String> = [MANIFEST_FILE, COPY_FILE]
             .into_iter()
             .filter_map(header)
@@ -537,7 +537,8 @@ impl WriterLock {
         }
     }
 
-    /// Files that cannot be removed (a system may keep mapped files) are left to the next writer.
+    /// Removes all but some; files that cannot be removed (a system may keep mapped files) are left to the next
+    /// writer.
     fn remove_all_but(&self, keep: &[&str]) {
         for name in self.written().unwrap_or_default() {
             if !keep.iter().any(|kept| name == *kept) {

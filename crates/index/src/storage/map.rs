@@ -1,10 +1,10 @@
-//! Maps of the files of an index, which survive that a file is overwritten below them.
+//! Maps of the files of an index, which stay usable when a file is overwritten below them.
 //!
-//! A published file is only removed or replaced as a whole, which leaves a map of it intact. Another program may write
-//! into it all the same, such as one that copies a backup over a cache. To read what was cut off raises SIGBUS, which
-//! would end the process: a handler puts an empty page in its place. Since what was read meanwhile may be anything,
-//! readers ask for what was [`lost_since`], and discard what they read of that. What is damaged in other ways is
-//! [reported](report) here too, so that there is one question.
+//! A published file is only removed or replaced as a whole, which leaves a map of it intact. Another program may still
+//! write into it, such as one that copies a backup over a cache. Reading a page that was cut off raises SIGBUS, which
+//! would end the process: a handler maps an empty page in its place. Since the bytes read meanwhile may be arbitrary,
+//! readers ask for what was [`lost_since`], and discard what they read of that. Other damage is [reported](report)
+//! here too, so that one query covers both.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -19,7 +19,7 @@ use memmap2::{Mmap, MmapOptions};
 use quarry_walk::Stamp;
 use stable_deref_trait::StableDeref;
 
-/// Milliseconds between two comparisons of the mapped files with what was mapped.
+/// Milliseconds between two comparisons of the mapped files with their state when they were mapped.
 const COMPARE_MS: u64 = 1000;
 
 /// A mapped file of an index. Its clones share the map.
@@ -40,7 +40,7 @@ impl Map {
     pub fn new(file: &File, path: &Path, length: usize) -> io::Result<Self> {
         bus_error::handle();
         let mapped = Some((path.into(), Stamp::of(&file.metadata()?)));
-        // SAFETY: this program writes a file before the manifest names it and never again. If another program does,
+        // SAFETY: this program writes a file before the manifest names it, and never again. If another program does,
         // the bytes of the map change or become zeros, which all readers of these plain records cope with.
         let bytes = unsafe { MmapOptions::new().len(length).map(file)? };
         // Not in one expression, which would hold the lock.
@@ -77,37 +77,37 @@ impl Drop for Mapping {
     }
 }
 
-/// A point in time, to ask what was lost since.
+/// The current point in time, for [`lost_since`].
 pub(crate) fn now() -> usize {
     compare();
     lost().reports.len()
 }
 
 /// The files that were overwritten, and the files and directories that were reported, since a point in time, as far as
-/// that is known.
+/// is known.
 pub(crate) fn lost_since(since: usize) -> Vec<Box<Path>> {
     compare();
     lost().reports[since..].to_vec()
 }
 
-/// Reports that a file or directory of an index is not what was written.
+/// Reports that the content of a file or directory of an index is not the one written.
 pub(crate) fn report(path: &Path) {
     let mut lost = lost();
     lost.reports.push(path.into());
     lost.suspects.insert(path.into());
 }
 
-/// Returns whether anything below the directory of an index was lost since it was last [cleared](clear).
+/// Returns true if anything below the directory of an index was lost since it was last [cleared](clear).
 pub(crate) fn is_suspect(directory: &Path) -> bool {
     lost().suspects.iter().any(|path| path.starts_with(directory))
 }
 
-/// Forgets what was lost below the directory of an index, of which everything was verified or replaced since.
+/// Forgets losses below the directory of an index, all of which has been verified or replaced since.
 pub(crate) fn clear(directory: &Path) {
     lost().suspects.retain(|path| !path.starts_with(directory));
 }
 
-/// Compares the files of all maps with what was mapped, unless that was done just before and nothing was cut off.
+/// Compares the files of all maps with their mapped state, unless that was just done and nothing was cut off.
 fn compare() {
     static BEGINNING: OnceLock<Instant> = OnceLock::new();
     let now = BEGINNING.get_or_init(Instant::now).elapsed().as_millis() as u64;
@@ -117,22 +117,22 @@ fn compare() {
     }
 }
 
-/// Has the next question compare all files.
+/// Makes the next query compare all files.
 pub(crate) fn compare_next() {
     NEXT_MS.store(0, Ordering::Relaxed);
 }
 
-/// When files are compared again.
+/// Time of the next comparison of the files.
 static NEXT_MS: AtomicU64 = AtomicU64::new(0);
 
 /// Set by the signal handler.
 static IS_ANY_CUT: AtomicBool = AtomicBool::new(false);
 
-/// What is not what was written.
+/// Files and directories whose content is not the one written.
 struct Lost {
-    /// In the order in which it was found out.
+    /// In the order of detection.
     reports: Vec<Box<Path>>,
-    /// What the next opening of its index has to verify.
+    /// Paths that the next opening of their index must verify.
     suspects: BTreeSet<Box<Path>>,
 }
 
@@ -146,9 +146,9 @@ struct Slot {
     /// Address of the first byte; the highest one if there is no map here.
     start: AtomicUsize,
     end: AtomicUsize,
-    /// Whether a part of the file was cut off.
+    /// True if a part of the file was cut off.
     is_cut: AtomicBool,
-    /// The mapped file as it was.
+    /// The mapped file and its state when it was mapped.
     mapped: Mutex<Option<(Box<Path>, Stamp)>>,
     next: OnceLock<&'static Self>,
 }
@@ -156,7 +156,7 @@ struct Slot {
 static FIRST: OnceLock<&'static Slot> = OnceLock::new();
 
 struct Registry {
-    /// Places without a map.
+    /// Slots without a map.
     free: Vec<&'static Slot>,
     last: Option<&'static Slot>,
 }
@@ -190,7 +190,7 @@ impl Slot {
         self.mapped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that its file was overwritten, if it was. A file that was removed or replaced stays as it is in a map.
+    /// Records that its file was overwritten, if it was. A file that was removed or replaced stays unchanged in a map.
     fn note(&self) {
         let mut mapped = self.mapped();
         let Some((path, before)) = &mut *mapped else { return };
@@ -205,7 +205,7 @@ impl Slot {
         }
     }
 
-    /// Returns whether an address is in a map. Async-signal-safe.
+    /// Returns true if an address is in a map. Async-signal-safe.
     fn holds(&self, address: usize) -> bool {
         self.start.load(Ordering::Acquire) <= address && address < self.end.load(Ordering::Acquire)
     }
@@ -248,7 +248,7 @@ mod bus_error {
         });
     }
 
-    /// Calls only what is async-signal-safe: atomic loads and system calls.
+    /// Calls only async-signal-safe functions: atomic loads and system calls.
     extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
         // SAFETY: the system passes a valid pointer to a handler with `SA_SIGINFO`, and this signal has an address.
         let (address, code) = unsafe { ((*info).si_addr() as usize, (*info).si_code) };
@@ -269,8 +269,8 @@ mod bus_error {
                 return;
             }
         }
-        // Not ours: whoever handled it before gets it again, at once if a process sent it, or else when the instruction
-        // is repeated.
+        // Not one of our maps: the previous handler receives the signal again, at once if a process sent it, otherwise
+        // when the instruction is repeated.
         let before = BEFORE.get().map_or(ptr::null(), ptr::from_ref);
         // SAFETY: a valid structure, or none, in which case nothing is changed; raising has no preconditions.
         unsafe {
@@ -286,7 +286,7 @@ mod bus_error {
     }
 }
 
-/// Elsewhere, a mapped file cannot be cut off.
+/// On other systems, a mapped file cannot be cut off.
 #[cfg(not(unix))]
 mod bus_error {
     pub fn handle() {}
@@ -297,8 +297,8 @@ mod bus_error {
 mod tests {
     use super::*;
 
-    /// Maps a file of some pages, changes it, and returns what the map then holds at its last page, and whether that
-    /// was noticed.
+    /// Maps a file of some pages, changes it, and returns the byte that the map then has at its last page, and true if
+    /// the change was noticed.
     fn read_after(change: impl FnOnce(&Path)) -> (u8, bool) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");

@@ -1,4 +1,4 @@
-//! The study of CoSQA's intent filter: people say what queries want, and what the rules say is compared with that.
+//! The study of CoSQA's intent filter: people label the intent of queries, and the rules are compared with them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What the names, frames, paths and messages of an issue are in an index.
+//! Units and files of an index that match the names, frames, paths and messages of an issue.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::ranking::rules::{last_part, path_parts};
 use crate::ranking::selection::{best, better_first};
 use crate::{Error, Index};
 
-/// The most definitions of a name that are evidence: a name of more says nothing.
+/// Maximum number of definitions of a name that are evidence: a name with more says nothing.
 const MAX_DEFINITIONS: usize = 200;
 
 /// Number of units whose source is compared with a message.
@@ -25,16 +25,16 @@ pub(crate) const N_PRINTING: usize = 12;
 /// Number of named units whose callees count.
 const N_CALLERS: usize = 12;
 
-/// The least that a unit must be named for that.
+/// Minimum weight of such a unit.
 const MIN_WEIGHT: f32 = 0.3;
 
-/// The most definitions of a name that is called.
+/// Maximum number of definitions of a called name.
 const MAX_CALLED: usize = 8;
 
-/// The most callees of one of these.
+/// Maximum number of callees of one of these units.
 const MAX_CALLEES: usize = 60;
 
-/// What an issue says about a unit; each value is 0 to 1, and 0 without such evidence.
+/// Evidence of an issue for a unit; each value is 0 to 1, and 0 without such evidence.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Found {
     pub title_name: f32,
@@ -58,7 +58,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// How much all of it is, for choosing candidates.
+    /// Total evidence, for choosing candidates.
     pub fn sum(&self) -> f32 {
         let Self {
             title_name,
@@ -86,7 +86,7 @@ impl Found {
             + 0.2 * self.second_neighbor
     }
 
-    /// The share of the kinds of places that name it.
+    /// Share of the kinds of places in an issue that name it.
     pub fn origins(&self) -> f32 {
         let places = [
             self.title_name.max(self.title_word),
@@ -98,7 +98,7 @@ impl Found {
         places.iter().filter(|place| **place > 0.0).count() as f32 / places.len() as f32
     }
 
-    /// How much it is named, for choosing those whose callees count.
+    /// Weight with which it is named, for choosing the units whose callees count.
     fn named(&self) -> f32 {
         self.title_name
             .max(self.marked_name)
@@ -108,7 +108,7 @@ impl Found {
     }
 }
 
-/// What an issue says about a file.
+/// Evidence of an issue for a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct FoundFile {
     pub path: f32,
@@ -117,7 +117,7 @@ pub(crate) struct FoundFile {
     pub names: f32,
 }
 
-/// What an issue says about the units and files of an index.
+/// Evidence of an issue for the units and files of an index.
 #[derive(Debug, Default)]
 pub(crate) struct Evidence {
     pub units: HashMap<usize, Found>,
@@ -145,7 +145,7 @@ fn raise(value: &mut f32, to: f32) {
 }
 
 impl Index {
-    /// What an issue says about units and files; units that are not `allowed` are left out.
+    /// The evidence of an issue for units and files; units that are not `allowed` are left out.
     ///
     /// # Errors
     /// When the index cannot be read.
@@ -210,7 +210,7 @@ impl Index {
         if outer.is_empty() && is_plain {
             return Ok(());
         }
-        // What is around it may be a type whose attribute this is, or a module.
+        // The scope may be a type whose attribute this is, or a module.
         for (number, scope) in outer.iter().enumerate().take(3) {
             if parts(scope).count() > 1 || scope.starts_with(char::is_uppercase) {
                 let (types, _) = self.named_units(scope, &outer[number + 1..])?;
@@ -229,8 +229,8 @@ impl Index {
         Ok(())
     }
 
-    /// The units that define a name, those within the scopes if there are any, and whether there are. Spelled the same, if
-    /// there are such.
+    /// The units that define a name, and true if they are those within its scopes: these are preferred, as are units
+    /// whose names are spelled the same.
     fn named_units(&self, own: &str, outer: &[&str]) -> Result<(Vec<usize>, bool), Error> {
         let mut units = self.lexical.definitions(&folded(own))?;
         let exact: Vec<usize> = units.iter().copied().filter(|&unit| self.unit_name(unit) == own).collect();
@@ -276,7 +276,7 @@ impl Index {
         }
     }
 
-    /// Notes for the members of a type that the type is named.
+    /// Records for the members of a type that the type is mentioned.
     fn found_owner(&self, evidence: &mut Evidence, origin: Origin, unit: usize, weight: f32) {
         let record = &self.table.units[unit];
         let owner = self.table.text(record.name);
@@ -296,7 +296,7 @@ impl Index {
         }
     }
 
-    /// Notes the files that a dotted name is, innermost part first.
+    /// Notes the files that a dotted name may refer to, innermost part first.
     fn find_module(&self, evidence: &mut Evidence, files: &FileNames, scopes: &[&str]) {
         let Some((stem, outer)) = scopes.split_first() else { return };
         let Some(rows) =
@@ -313,7 +313,7 @@ impl Index {
         }
     }
 
-    /// The files that a path may be, with the share of the match: those that most parts from the end agree with.
+    /// The files that a path may be, with the number of matching parts: those that most parts from the end agree with.
     fn files_at(&self, files: &FileNames, path: &[&str]) -> Vec<(u32, usize)> {
         let Some(rows) = path.first().and_then(|name| files.by_name.get(name)) else { return Vec::new() };
         let common = |row: &u32| {
@@ -376,7 +376,8 @@ impl Index {
         Ok(())
     }
 
-    /// The units that a frame may be in: by the file and the function's name, or by the line where there is none.
+    /// The units that a frame may be in: by the file and the function's name, or by the line if the frame has no
+    /// function.
     fn units_of_frame(
         &self,
         evidence: &mut Evidence,
@@ -415,7 +416,7 @@ impl Index {
             let unit = named.min_by_key(distance).or(if own.is_empty() && is_whole { at_line } else { None });
             match unit {
                 Some(unit) => units.push(unit),
-                // The function is gone, but the file is there.
+                // The function is gone, but the file exists.
                 None if is_whole && !own.is_empty() => {
                     raise(&mut evidence.file(row).frame, 0.2);
                     if let Some(unit) = at_line {
@@ -428,7 +429,7 @@ impl Index {
         Ok(units)
     }
 
-    /// Notes the callees of the functions that are named most, and the callees of these.
+    /// Notes the callees of the functions that are named most, and their callees in turn.
     fn find_named_callees(&self, evidence: &mut Evidence) -> Result<(), Error> {
         let near = self.callees_of(evidence, Found::named)?;
         for (unit, share) in near {
@@ -490,7 +491,8 @@ impl Index {
         Some(self.source(&self.unit(unit)).ok()?.text)
     }
 
-    /// The share of a message that each of the units prints which have most of its words, by unit; only those above a half.
+    /// The share of a message that a unit prints, for those of the units with most of its words that print more than
+    /// half of it.
     pub(crate) fn printing(&self, message: &Message, matched: &[f32], n: usize) -> Vec<(usize, f32)> {
         let units = best(matched.len(), n, |unit| matched[unit]);
         let printed = |&(unit, _): &(usize, f32)| {

@@ -12,16 +12,16 @@ pub struct Frame<'a> {
     pub function: &'a str,
 }
 
-/// Which frame of a trace comes first.
+/// Order of the frames of a trace, by the one that comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// The one that failed.
     InnermostFirst,
-    /// The one that the program began with (Python).
+    /// The one that the program started with (Python).
     OutermostFirst,
 }
 
-/// The frame that a line is; `before` is the line before it, which holds the function in traces of Go and Rust.
+/// The frame on a line; `before` is the line before it, which holds the function in traces of Go and Rust.
 pub(super) fn frame<'a>(line: &'a str, before: &'a str) -> Option<(Frame<'a>, Order)> {
     let text = line.trim();
     let innermost_first = |frame| (frame, Order::InnermostFirst);
@@ -59,7 +59,7 @@ fn python(rest: &str) -> Option<Frame<'_>> {
         .then(|| Frame { position: Some(position), function: without_arguments(function) })
 }
 
-/// What follows `at` in JavaScript, Java, C# and Rust.
+/// A frame after `at`, in JavaScript, Java, C# and Rust.
 fn at<'a>(rest: &'a str, before: &'a str) -> Option<Frame<'a>> {
     let rest = rest.trim_start_matches("async ").trim_start_matches("new ");
     if let Some((function, place)) = rest.split_once(") in ") {
@@ -95,7 +95,7 @@ fn is_hash(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// What follows `#` in traces of PHP, of gdb and of sanitizers.
+/// A frame after `#`, in traces of PHP, of gdb and of sanitizers.
 fn numbered(rest: &str) -> Option<Frame<'_>> {
     leading_number(rest)?;
     let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
@@ -194,7 +194,7 @@ fn without_arguments(function: &str) -> &str {
     if kept.ends_with('.') { function } else { kept }
 }
 
-/// Returns whether a text may be the name of a function: one word, with separators of scopes.
+/// Returns true if a text may be the name of a function: one word, with separators of scopes.
 fn is_function(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 512

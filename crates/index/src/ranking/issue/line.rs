@@ -1,11 +1,11 @@
-//! What a line of an issue is, outside of stack traces.
+//! Kinds of the lines of an issue, outside of stack traces.
 
 use std::cmp::Reverse;
 
 use super::log::logged;
 use super::position::{Position, leading_number};
 
-/// What a line is.
+/// Kind of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineKind<'a> {
     /// A heading, of a section with content or without.
@@ -20,13 +20,13 @@ pub(super) enum LineKind<'a> {
     Noise,
     /// Code, or a command.
     Code(&'a str),
-    /// The text of an error message, without a place and a level before it.
+    /// The text of an error message, without a position and a level before it.
     Message(&'a str),
     Prose,
 }
 
 impl<'a> LineKind<'a> {
-    /// The kind of a line that is not blank; `in_code` is whether it is in a block of code, `in_noise` whether its section is
+    /// The kind of a line that is not blank; `in_code` is true in a block of code, `in_noise` in a section that is
     /// noise.
     pub fn of(text: &'a str, in_code: bool, in_noise: bool) -> Self {
         if !in_code && let Some(kind) = heading(text) {
@@ -79,7 +79,7 @@ const NOISE_SECTIONS: [&str; 24] = [
     "do not remove",
 ];
 
-/// Headings of templates, by what they begin with.
+/// Headings of templates, by their beginnings.
 const TEMPLATES: [&str; 44] = [
     "description",
     "describe the",
@@ -127,7 +127,7 @@ const TEMPLATES: [&str; 44] = [
     "please",
 ];
 
-/// What a line is if it is a heading.
+/// The kind of a line, if it is a heading.
 fn heading(text: &str) -> Option<LineKind<'_>> {
     let is_bold = |mark: &str| {
         text.len() > 2 * mark.len() && text.starts_with(mark) && text.trim_end_matches(':').ends_with(mark)
@@ -177,7 +177,7 @@ const QUIET_LEVELS: [&str; 6] = ["DEBUG", "INFO", "TRACE", "NOTICE", "VERBOSE", 
 const LOUD_LEVELS: [&str; 9] =
     ["ERROR", "WARNING", "WARN", "CRITICAL", "FATAL", "SEVERE", "EXCEPTION", "PANIC", "ERR"];
 
-/// Returns whether a line is of a log and reports no problem.
+/// Returns true if a line is from a log and reports no problem.
 fn is_log(text: &str) -> bool {
     if ["[debug]", "[info]", "[download]"].iter().any(|level| text.starts_with(level)) {
         return true;
@@ -189,7 +189,7 @@ fn is_log(text: &str) -> bool {
         })
 }
 
-/// Returns whether a line begins with a time or date.
+/// Returns true if a line begins with a time or date.
 fn is_dated(text: &str) -> bool {
     let start: Vec<u8> = text.trim_start_matches(['[', '(']).bytes().take(10).collect();
     let shape: String =
@@ -197,7 +197,7 @@ fn is_dated(text: &str) -> bool {
     ["9999-99-99", "9999/99/99", "99:99:99"].iter().any(|date| shape.starts_with(date))
 }
 
-/// Returns whether a line is a name with a version.
+/// Returns true if a line is a name with a version.
 fn is_version(text: &str) -> bool {
     let item = text.trim_start_matches(['-', '*', '+', '•', ' ']);
     let is_number = |word: &str| {
@@ -222,7 +222,7 @@ fn is_version(text: &str) -> bool {
         || item.starts_with("Python 2.")
 }
 
-/// What was typed into a shell or an interpreter, or what that printed.
+/// The kind of a line that was typed into a shell or an interpreter, or printed by one.
 fn typed(text: &str) -> Option<LineKind<'_>> {
     for prompt in [">>> ", "... ", "$ ", "irb> ", "julia> "] {
         if let Some(code) = text.strip_prefix(prompt) {
@@ -245,7 +245,7 @@ fn changed(text: &str, in_code: bool) -> Option<&str> {
 
 /// The error message that a line is.
 fn message(text: &str) -> Option<&str> {
-    // After a place: of a compiler.
+    // After a position, as compilers print it.
     if let Some((place, rest)) = text.split_once(": ").or_else(|| text.split_once(" - "))
         && !place.contains(char::is_whitespace)
         && Position::of(place).is_some_and(|position| position.line.is_some())
@@ -273,14 +273,14 @@ fn message(text: &str) -> Option<&str> {
     level(text)
 }
 
-/// Whether the prefix of a line of a log reports a problem, by a word or a letter.
+/// Returns true if the prefix of a line of a log reports a problem, by a word or a letter.
 fn is_loud(prefix: &str) -> bool {
     let upper = prefix.to_ascii_uppercase();
     let is_letter = upper.starts_with(['E', 'F']) && upper[1..].starts_with([',', '0', '1', '2', '3']);
     is_letter || upper.contains(" E ") || LOUD_LEVELS.iter().any(|level| upper.contains(level))
 }
 
-/// What follows the level that a line begins with.
+/// The text after the level that a line begins with.
 fn level(text: &str) -> Option<&str> {
     let text = text.trim_start_matches(['[', '(']);
     let end = text.find(|c: char| !c.is_ascii_alphabetic())?;
@@ -334,7 +334,7 @@ pub(super) fn numbered_source(text: &str) -> Option<NumberedSource<'_>> {
     Some(NumberedSource { text: source.trim(), failed: arrow.map(|_| number) })
 }
 
-/// Returns whether a line is between the frames of a trace in any language.
+/// Returns true if a line is between the frames of a trace in any language.
 pub(super) fn is_between_frames(text: &str) -> bool {
     text.starts_with("... ") && text.contains(" more")
         || text.starts_with("[Previous line repeated")
@@ -346,7 +346,7 @@ pub(super) fn is_between_frames(text: &str) -> bool {
         || text.chars().all(|c| "^~-_ |".contains(c))
 }
 
-/// Returns whether a line may be the function of a frame whose place follows: `main.total(0x1)`, `12: shop::total`.
+/// Returns true if a line may be the function of a frame whose place follows: `main.total(0x1)`, `12: shop::total`.
 pub(super) fn is_function_line(text: &str) -> bool {
     let is_numbered =
         text.split_once(": ").is_some_and(|(number, _)| number.bytes().all(|byte| byte.is_ascii_digit()));
@@ -355,7 +355,7 @@ pub(super) fn is_function_line(text: &str) -> bool {
         || text.starts_with("created by ")
 }
 
-/// What trackers put before a title.
+/// A title without the prefixes that trackers put before it.
 pub(super) fn title(text: &str) -> &str {
     let mut text = text.trim_start_matches(['#', ' ', '*']);
     while let Some((label, rest)) = text.strip_prefix('[').and_then(|text| text.split_once(']')) {

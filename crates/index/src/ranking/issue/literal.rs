@@ -1,17 +1,17 @@
-//! Which message a source prints: its string literals against the text of the message.
+//! Matches messages with the string literals of a source that prints them.
 //!
-//! A literal is split at placeholders (`%s`, `{}`, `${x}`, `#{x}`) and escapes; what is left of it must occur in the message,
-//! in this order. Of the message count the letters, without those of values (numbers, paths, quoted words) that no literal
-//! has.
+//! A literal is split at placeholders (`%s`, `{}`, `${x}`, `#{x}`) and escapes; the remaining pieces must occur in the
+//! message, in this order. Only the letters of the message count, without those of values (numbers, paths, quoted
+//! words) that no literal has.
 
 use std::ops::Range;
 
 use super::line::raised;
 
-/// Letters and digits that a piece of a literal has at least, or it could be anywhere.
+/// Minimum letters and digits of a piece of a literal; a shorter one could be anywhere.
 const MIN_PIECE: usize = 4;
 
-/// Bytes of a literal that is looked at, and of a message.
+/// Maximum bytes of a literal or a message that are compared.
 const MAX_BYTES: usize = 4096;
 
 /// A message to be found among literals.
@@ -19,15 +19,16 @@ const MAX_BYTES: usize = 4096;
 pub struct Message {
     /// With single spaces, in lower case.
     text: String,
-    /// Where it begins after an exception's class.
+    /// Its beginning after an exception's class.
     start: usize,
-    /// For each byte, whether it counts: letters and digits outside of values and placeholders.
+    /// For each byte, true if it counts: letters and digits outside of values and placeholders.
     counts: Vec<bool>,
     total: usize,
 }
 
 impl Message {
-    /// A message as it is pasted, with or without quotes around it or an exception's class before it; `None` if it has too few words to be told from others.
+    /// A message as it is pasted, with or without quotes around it or an exception's class before it; `None` if it has
+    /// too few words to be distinctive.
     #[must_use]
     pub fn of(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -66,13 +67,13 @@ impl Message {
         self.words().filter(|word| !is_value(word) && word.bytes().any(is_letter)).count()
     }
 
-    /// Returns whether it is long enough to be a query of its own: of three words, or of four together with values.
+    /// Returns true if it is long enough to be a query of its own: of three words, or of four together with values.
     #[must_use]
     pub fn is_phrase(&self) -> bool {
         self.n_words() >= 3 || self.words().count() >= 4
     }
 
-    /// Returns whether it has values or placeholders.
+    /// Returns true if it has values or placeholders.
     #[must_use]
     pub fn has_values(&self) -> bool {
         self.words().any(is_value)
@@ -97,7 +98,7 @@ impl Message {
                 found.into_iter().for_each(|range| is_covered[range].fill(true));
             }
         }
-        // What is in a literal counts even if it looks like a value.
+        // Text in a literal counts even if it looks like a value.
         let n_covered = self.counted(&is_covered, true);
         let n_values = n_covered - self.counted(&is_covered, false);
         let printed = n_covered as f32 / (self.total + n_values) as f32;
@@ -125,7 +126,7 @@ impl Message {
         for placeholder in
             placeholders(literal).into_iter().chain(std::iter::once(literal.len()..literal.len()))
         {
-            // Marks at its ends may be those of a value, or be cut off.
+            // Marks at its ends may belong to a value, or be cut off.
             let is_mark = |c: char| c.is_ascii() && !c.is_ascii_alphanumeric();
             pieces.push(literal[start..placeholder.start].trim_matches(is_mark));
             start = placeholder.end;
@@ -165,7 +166,7 @@ fn is_letter(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte >= 0x80
 }
 
-/// Returns whether a word of a message is filled in by the program, or may be.
+/// Returns true if a word of a message is filled in by the program, or may be.
 fn is_value(word: &str) -> bool {
     let word = word.trim_end_matches([',', '.', ':', ';', ')']);
     word.bytes().any(|byte| byte.is_ascii_digit() || b"/\\{}<>'\"`=%$".contains(&byte))
@@ -216,7 +217,7 @@ fn placeholders(literal: &str) -> Vec<Range<usize>> {
 
 /// The length of the escape that begins here: `\n`, `\"`.
 fn escape(bytes: &[u8]) -> usize {
-    // An escaped character beyond ASCII stays.
+    // An escaped character beyond ASCII is kept.
     if bytes.get(1).is_some_and(u8::is_ascii) { 2 } else { 1 }
 }
 
@@ -231,10 +232,10 @@ fn conversion(bytes: &[u8]) -> usize {
     if bytes.get(1 + flags).is_some_and(u8::is_ascii_alphabetic) { 2 + flags } else { 0 }
 }
 
-/// The longest placeholder in brackets.
+/// Maximum length of a placeholder in brackets, in bytes.
 const MAX_PLACEHOLDER: usize = 120;
 
-/// The length of what is in brackets, these included; 0 if they are not closed.
+/// The length of a bracketed text, brackets included; 0 if they are not closed.
 fn bracketed(bytes: &[u8], close: u8) -> usize {
     let end = bytes.iter().take(MAX_PLACEHOLDER).position(|byte| *byte == close);
     end.map_or(0, |end| end + 1)
@@ -244,7 +245,7 @@ fn bracketed(bytes: &[u8], close: u8) -> usize {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Literal<'a> {
     text: &'a str,
-    /// Whether it stands for itself, as docstrings do, and is not a value.
+    /// True if it is a statement of its own, as docstrings are, and not a value.
     is_docstring: bool,
 }
 
@@ -275,8 +276,8 @@ fn literals(source: &str) -> impl Iterator<Item = Literal<'_>> {
     })
 }
 
-/// Returns whether a literal in triple quotes after some source is a statement: it begins its line, and the line before
-/// does not go on.
+/// Returns true if a literal in triple quotes after some source is a statement: it begins its line, and the line
+/// before does not continue.
 fn stands_alone(before: &str) -> bool {
     let before = before.trim_end_matches(['r', 'R', 'u', 'U']);
     let Some(previous) = before.trim_end_matches([' ', '\t']).strip_suffix('\n') else {
@@ -285,7 +286,7 @@ fn stands_alone(before: &str) -> bool {
     !previous.trim_end().ends_with(['(', '[', '{', ',', '=', '+', '\\', '%'])
 }
 
-/// What comments of usual languages begin with, if they have their line for themselves.
+/// Beginnings of comments in common languages, on lines of their own.
 const COMMENTS: [&str; 7] = ["//", "#", "/*", "* ", "--", ";", "<!--"];
 
 /// A source without docstrings and lines of comments.
@@ -303,7 +304,7 @@ fn without_comments(source: &str) -> String {
     kept.lines().filter(|line| !is_comment(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// Where the literal that begins at `start` ends; `None` if it does not within reach.
+/// Position at which the literal that begins at `start` ends; `None` if it does not end within `MAX_BYTES`.
 fn literal_end(bytes: &[u8], start: usize, quote: u8, is_triple: bool) -> Option<usize> {
     let mut at = start;
     let reach = bytes.len().min(start + MAX_BYTES);

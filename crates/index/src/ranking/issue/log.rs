@@ -48,7 +48,7 @@ const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 /// Members of a JSON object that may be the message.
 const MEMBERS: [&str; 4] = ["\"msg\"", "\"message\"", "\"log\"", "\"textPayload\""];
 
-/// Bytes of a line that a prefix may have.
+/// Maximum bytes of the prefix of a line.
 const MAX_PREFIX: usize = 256;
 
 /// A part of a pattern.
@@ -110,7 +110,7 @@ fn pieces(pattern: &str) -> Vec<Piece> {
     pieces
 }
 
-/// The message of a line of a log; `None` if the line has no prefix that is known, or nothing after it.
+/// The message of a line of a log; `None` if the line has no known prefix, or nothing after it.
 pub(crate) fn logged(line: &str) -> Option<&str> {
     let line = line.trim();
     if line.starts_with('{') {
@@ -125,7 +125,7 @@ pub(crate) fn logged(line: &str) -> Option<&str> {
     message.contains(char::is_alphabetic).then_some(message)
 }
 
-/// What follows a prefix of the text that the pieces match.
+/// The text after a prefix that the pieces match.
 fn after<'a>(pieces: &[Piece], text: &'a str) -> Option<&'a str> {
     let Some((piece, rest)) = pieces.split_first() else { return Some(text) };
     match piece {
@@ -147,7 +147,7 @@ fn after<'a>(pieces: &[Piece], text: &'a str) -> Option<&'a str> {
             // An exception's class is part of the message.
             let is_name =
                 |end: &usize| !["Error", "Exception"].iter().any(|class| text[..*end].ends_with(class));
-            // The longest first: a name may have the next piece in it.
+            // The longest first: a name may contain the next piece.
             let mut ends = text[..end].char_indices().map(|(at, c)| at + c.len_utf8()).rev().filter(is_name);
             ends.find_map(|end| after(rest, &text[end..]))
         }
@@ -155,7 +155,7 @@ fn after<'a>(pieces: &[Piece], text: &'a str) -> Option<&'a str> {
     }
 }
 
-/// What follows `min` to `max` digits.
+/// The text after `min` to `max` digits.
 fn digits(text: &str, min: usize, max: usize) -> Option<&str> {
     let n = text.bytes().take_while(u8::is_ascii_digit).count();
     (min..=max).contains(&n).then(|| &text[n..])

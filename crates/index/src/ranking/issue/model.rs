@@ -107,13 +107,13 @@ pub enum Tree {
 #[serde(deny_unknown_fields)]
 pub struct Split {
     pub feature: Feature,
-    /// The largest value of it that leads to `below`.
+    /// The maximum value of it that leads to `below`.
     pub threshold: f32,
     /// The mean of the values under it, for explanations.
     pub mean: f32,
-    /// What applies up to the threshold.
+    /// The subtree up to the threshold.
     pub below: Tree,
-    /// What applies above.
+    /// The subtree above it.
     pub above: Tree,
 }
 
@@ -179,8 +179,9 @@ impl IssueModel {
         &DESCRIPTIONS
     }
 
-    /// The contribution of each feature of a unit, in the order of [`ISSUE_FEATURES`]: its weight times its value, and at
-    /// each split on the way to a leaf, how much the mean of the values changes. Their sum is the score, a log-probability up to a constant for the issue.
+    /// The contribution of each feature of a unit, in the order of [`ISSUE_FEATURES`]: its weight times its value, and
+    /// at each split on the way to a leaf, the change of the mean of the values. Their sum is the score, a
+    /// log-probability up to a constant for the issue.
     #[must_use]
     pub fn contributions(&self, features: &IssueFeatures) -> IssueFeatures {
         let mut contributions = [0.0; N];

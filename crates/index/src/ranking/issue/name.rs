@@ -2,7 +2,7 @@
 
 use quarry_text::parts;
 
-/// Where an issue mentions something.
+/// Part of an issue in which something is mentioned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
     /// Its first line.
@@ -22,13 +22,13 @@ pub enum Origin {
 pub struct Name<'a> {
     /// With its scopes: `total`, `Cart.total`, `shop::cart::total`.
     pub text: &'a str,
-    /// Where it is.
+    /// The part of the issue that contains it.
     pub origin: Origin,
-    /// Whether it is in backticks.
+    /// True if it is in backticks.
     pub is_marked: bool,
-    /// Whether it is called, or defined.
+    /// True if it is called, or defined.
     pub is_called: bool,
-    /// Whether it is not a word of English: of several parts, with scopes, called or marked.
+    /// True if it is not an English word: it has several parts or scopes, or is called or marked.
     pub is_symbol: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn names(text: &str, origin: Origin) -> impl Iterator<Item = Name<'_>
     let is_prose = matches!(origin, Origin::Title | Origin::Prose);
     let pieces = text.split(move |c: char| is_prose && c == '`');
     pieces.enumerate().flat_map(move |(number, piece)| {
-        // Two backticks enclose what has one of them, or nothing: the piece between is empty.
+        // Two backticks enclose text with one of them, or nothing: the piece between is empty.
         words(piece).map(move |(word, is_called)| {
             let is_marked = is_prose && number % 2 == 1;
             let is_symbol = is_marked || is_called || is_symbol(word);
@@ -64,7 +64,7 @@ pub(super) fn names(text: &str, origin: Origin) -> impl Iterator<Item = Name<'_>
     })
 }
 
-/// The dotted words of a text, each with whether it is called or defined.
+/// The dotted words of a text, each with true if it is called or defined.
 fn words(text: &str) -> impl Iterator<Item = (&str, bool)> {
     let mut rest = text;
     let mut is_defined = false;
@@ -91,19 +91,19 @@ fn words(text: &str) -> impl Iterator<Item = (&str, bool)> {
 const DEFINING: [&str; 10] =
     ["def", "class", "func", "fn", "fun", "function", "interface", "struct", "trait", "enum"];
 
-/// The end of the part that a text begins with.
+/// The end of the part at the beginning of a text.
 fn name_end(text: &str) -> usize {
     text.find(|c| !is_name_char(c)).unwrap_or(text.len())
 }
 
-/// The length of a separator and the part after it, if a text begins with these.
+/// The length of a separator and the part after it, if a text begins with them.
 fn separated(text: &str) -> Option<usize> {
     let separator = SEPARATORS.into_iter().find(|separator| text.starts_with(separator))?;
     let rest = &text[separator.len()..];
     rest.starts_with(|c: char| c.is_alphabetic() || c == '_').then(|| separator.len() + name_end(rest))
 }
 
-/// Returns whether a word is written as people write names of code and not prose.
+/// Returns true if a word is written like a name in code rather than prose.
 fn is_symbol(word: &str) -> bool {
     let n_scopes = word.split(|c| !is_name_char(c)).filter(|part| part.len() > 1).count();
     // `e.g` and `i.e` have parts of one letter.

@@ -26,27 +26,27 @@ use crate::{Error, Hit, Index, RankingWeights, ScoreParts, SearchRequest};
 /// Number of units whose features are computed.
 const N_CANDIDATES: usize = 400;
 
-/// The most terms of a set, the rarest of the known ones.
+/// Maximum number of terms of a set, the rarest of the known ones.
 const MAX_TERMS: usize = 60;
 
-/// The most terms of an issue that are looked up at all, in the order of its parts.
+/// Maximum number of terms of an issue that are looked up at all, in the order of its parts.
 const MAX_LOOKUPS: usize = 300;
 
-/// The most messages that are compared with sources, the last ones.
+/// Maximum number of messages that are compared with sources, the last ones.
 const MAX_MESSAGES: usize = 4;
 
-/// Words of a piece of prose that is embedded on its own, and the most pieces.
+/// Words of a piece of prose that is embedded on its own, and maximum number of such pieces.
 const PIECE_WORDS: usize = 80;
 const MAX_PIECES: usize = 4;
 
-/// Words whose tokens are compared with those of units.
+/// Number of words whose tokens are compared with those of units.
 const TOKEN_WORDS: usize = 40;
 
-/// How much the cosines of a re-ranker count for an issue: less than for a short query, since the trees say more. Those of a
-/// second one bring nothing, and take most of a second.
+/// Weight of the cosines of a re-ranker for an issue: less than for a short query, since the trees are better
+/// evidence. Those of a second re-ranker do not improve the ranking, and take most of a second.
 const RERANK: f32 = 6.0;
 
-/// The sets of terms that are scored apart, in this order; sets for messages follow.
+/// The sets of terms that are scored separately, in this order; sets for messages follow.
 #[derive(Debug, Clone, Copy)]
 enum Set {
     Title,
@@ -76,7 +76,7 @@ struct IssueScores {
 }
 
 impl Index {
-    /// Ranks units for an issue; if it may also be an ordinary query, with the share that it has as one.
+    /// Ranks units for an issue; if it may also be an ordinary query, mixes in their shares for one.
     ///
     /// # Errors
     /// Like [`rank`](Index::rank).
@@ -117,7 +117,7 @@ impl Index {
             query_share: query_share.unwrap_or_default(),
         };
         let evidence = self.evidence(&candidates, &signals, request.query);
-        // It brings nothing for reports (`docs/reports/ranking.md`), and reads them for long.
+        // For reports, reading does not improve the ranking (`docs/reports/ranking.md`), and takes long.
         let is_asked = !self.reranks_stored_only() || report_probability < 0.5;
         let is_reranked = is_asked && self.rerank(&mut candidates, &issue.sentences(), &ranking)?;
         if let Some(cross_encoder) = self.dense.as_ref().and_then(|dense| dense.embedder.cross_encoder()) {
@@ -157,7 +157,7 @@ impl Index {
         let messages: Vec<Message> =
             issue.messages.iter().rev().filter_map(|text| Message::of(text)).take(MAX_MESSAGES).collect();
         let terms = Terms::of(issue, &messages);
-        // The whole of a long text is only read if none of its parts has a term.
+        // A long text is read as a whole only if none of its parts has a term.
         if terms.terms.is_empty() && query_terms(request.query).is_empty() {
             return Err(Error::EmptyQuery);
         }
@@ -491,7 +491,7 @@ fn add_query(candidates: &mut Vec<Candidate>, of_query: Vec<Candidate>, share: f
 /// Terms of an issue with their inverse document frequencies.
 struct KnownTerms<'a> {
     weights: HashMap<&'a str, f32>,
-    /// The greatest of these.
+    /// The maximum of these.
     most: f32,
 }
 
@@ -503,7 +503,8 @@ impl<'a> KnownTerms<'a> {
     }
 }
 
-/// The share of the words of a name that are among each of some terms, by weight, and how rare these are together, both 0 to 1.
+/// The share of the words of a name that are among each of some terms, by weight, and how rare these are together,
+/// both 0 to 1.
 fn matching<const K: usize>(name: &str, known: [&KnownTerms; K]) -> [(f32, f32); K] {
     let mut sums = [(0.0, 0.0); K];
     lexical_terms(last_words(name), |term, _| {
@@ -513,7 +514,7 @@ fn matching<const K: usize>(name: &str, known: [&KnownTerms; K]) -> [(f32, f32);
                     *found += weight;
                     *all += weight;
                 }
-                // How rare it is is not known.
+                // Its rarity is unknown.
                 None => *all += 0.7 * known.most,
             }
         }
@@ -527,7 +528,7 @@ fn matching<const K: usize>(name: &str, known: [&KnownTerms; K]) -> [(f32, f32);
     shares
 }
 
-/// The part of a name whose words count.
+/// The last part of a name, whose words count.
 fn last_words(name: &str) -> &str {
     &name[name.ceil_char_boundary(name.len().saturating_sub(80))..]
 }
@@ -585,10 +586,10 @@ impl Terms {
     }
 }
 
-/// Bytes of a part of an issue whose terms count.
+/// Maximum bytes of a part of an issue whose terms count.
 const MAX_PART_BYTES: usize = 8 << 10;
 
-/// The first lines of some, up to a total length.
+/// The first of some lines, up to a total length.
 fn truncated<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     let mut room = MAX_PART_BYTES;
     lines

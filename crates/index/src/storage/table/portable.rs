@@ -7,7 +7,7 @@ use super::{CallBytes, FileRecord, PartBuilder, UnitRecord, kind_of};
 use crate::Error;
 use crate::storage::field_sizes::{N_FIELDS, TermFrequencies, has_terms};
 
-/// An indexed file with its units: all that a search needs of it, but for what it calls.
+/// An indexed file with its units: everything that a search needs of it, except for its calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortableFile {
     /// Relative to its tree, `/` between its parts.
@@ -38,7 +38,7 @@ pub struct PortableUnit {
     pub language: String,
     /// Number of the kind.
     pub(crate) kind: u32,
-    /// Whether it is test code.
+    /// True if it is test code.
     pub is_test: bool,
     /// First and last line, 1-based.
     pub lines: (u32, u32),

@@ -1,4 +1,4 @@
-//! What else must change, over HTTP.
+//! Prediction of related changes, over HTTP.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::params::Params;
 use crate::problem::Problem;
 use crate::question::{MAX_RESULTS, Position};
 
-/// Places that are listed where a request does not say how many.
+/// Default number of places listed.
 const DEFAULT_LIMIT: usize = 20;
 
 fn subject(params: &Params, app: &App) -> Result<Subject, Problem> {

@@ -65,7 +65,7 @@ pub struct Reader {
     embedder: Arc<dyn Embedder>,
     options: ReadOptions,
     trees: Vec<ServedTree>,
-    /// Whether these are known.
+    /// True once `trees` is known.
     is_open: bool,
     snapshot: RwLock<Arc<Snapshot>>,
     files: Cache<PortableFile>,

@@ -31,9 +31,9 @@ struct Locked {
     version: String,
     /// The URL it came from.
     resolved: String,
-    /// Whether it is a link to another directory.
+    /// True if it is a link to another directory.
     link: bool,
-    /// Whether it was bundled with another package.
+    /// True if it was bundled with another package.
     in_bundle: bool,
 }
 

@@ -24,7 +24,7 @@ pub enum OptionalStep {
 }
 
 impl OptionalStep {
-    /// All of them.
+    /// All optional steps.
     pub const ALL: [Self; 5] =
         [Self::FromQuery, Self::Programs, Self::Mutation, Self::Rewritten, Self::Differential];
 

@@ -401,9 +401,9 @@ pub(crate) struct ReferenceRules {
 /// Patterns that may match at a kind of node.
 #[derive(Default, Clone)]
 pub(crate) struct PatternsAt {
-    /// Numbers of patterns.
+    /// Numbers of the known patterns.
     pub(crate) known: Vec<usize>,
-    /// Whether some of the query may.
+    /// True if patterns of the query may match as well.
     pub(crate) has_query: bool,
 }
 

@@ -60,7 +60,7 @@ pub const SCENARIOS: [Scenario; 4] = [
 pub const MEASURES: [Measure; 3] =
     [Measure::ReciprocalRank(None), Measure::AveragePrecision(None), Measure::Ndcg(Some(10))];
 
-/// Signal of the two methods about relevance, in standard deviations of their noise.
+/// Effect of relevance on the scores of the two methods, in standard deviations of their noise.
 const SIGNALS: [f64; 2] = [1.0, 1.6];
 /// Shape of the distribution of propensities: few queries have many relevant documents.
 const PROPENSITY: f64 = 3.0;

@@ -319,7 +319,7 @@ impl Bubblewrap {
         let supervised =
             supervise(&mut child, streams, limits, &mut monitor, &mut should_abort, &|| init.kill());
         init.wait()?;
-        // It exits now that its program has been told to start.
+        // It exits now that its program was signaled to start.
         let _ = child.wait();
         let outcome = match supervised? {
             Supervised::Ended(outcome, _) => outcome,

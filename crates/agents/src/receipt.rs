@@ -1,4 +1,4 @@
-//! Receipts of what was written, for removal.
+//! Receipts of the changes that were written, for removing them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::{Error, Scope, file};
 pub struct Receipt {
     /// The agents that it was written for; several may share a file.
     pub agents: BTreeSet<String>,
-    /// Whether it was written for the user or for a project.
+    /// Scope of the change: the user or a project.
     pub scope: Scope,
     /// The project, if it was written for one.
     pub project: Option<PathBuf>,
@@ -23,25 +23,25 @@ pub struct Receipt {
     pub path: PathBuf,
     pub content: Content,
     pub(crate) splice: Splice,
-    /// Number of the tables around an entry that were created for it.
+    /// Number of enclosing tables of the entry that were created for it.
     pub(crate) n_made: usize,
-    /// Hash of the text before; none if there was no file.
+    /// Hash of the text before the change; `None` if there was no file.
     pub(crate) before: Option<String>,
-    /// Hash of the text after.
+    /// Hash of the text after the change.
     pub(crate) after: String,
-    /// Directories that were made for the file, the inner ones first.
+    /// Directories that were created for the file, the innermost first.
     pub(crate) directories: Vec<PathBuf>,
 }
 
-/// Everything that was written and is not removed yet.
+/// All changes that were written and not removed yet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Receipts {
-    /// In the order in which it was written.
+    /// In the order of writing.
     pub receipts: Vec<Receipt>,
 }
 
 impl Receipts {
-    /// Reads them; a missing file contains none.
+    /// Reads the receipts; a missing file contains none.
     ///
     /// # Errors
     /// When the file cannot be read.

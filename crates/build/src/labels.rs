@@ -1,4 +1,4 @@
-//! Labels: which of the candidates answer their query, and according to whom.
+//! Labels: the candidates that answer their query, and the source of each label.
 
 pub(crate) mod annotation;
 pub(crate) mod calibration;
@@ -39,19 +39,19 @@ pub(crate) type PrepareJudging<'a> =
 /// Judges the pairs of a plan that is ready, until each has a verdict or failed, or the user stopped.
 pub(crate) type RunJudging<'a> = dyn Fn(&Judging, &AtomicBool) -> Result<(), JudgeError> + 'a;
 
-/// Changes when the same candidates and labels give other pairs.
+/// Incremented when the same candidates and labels yield different pairs.
 const VERSION: u32 = 4;
 
 /// The evidence of negative labels of pairs that were not judged.
 pub(crate) const NEGATIVE: &str = "negative";
 
-/// Codes that were generated for queries without a correct candidate.
+/// Code generated for queries without a correct candidate.
 pub(crate) const GENERATED: &str = "generated.jsonl";
-/// Pairs without one.
+/// Pairs without a label.
 pub(crate) const UNLABELED: &str = "unlabelled.jsonl";
 
-/// The judging plan with this index among the labels of a plan, which is given pairs, and keeps its evidence in the
-/// directory of the build.
+/// The judging plan with this index among the labels of a plan. Its pairs come from the build, and its evidence is
+/// kept in the build directory.
 pub(crate) fn judging_plan(
     path: &Path,
     root: &Path,
@@ -60,8 +60,8 @@ pub(crate) fn judging_plan(
     Ok(quarry_judge::Plan::open(path, Some(&ledger_of(root, number)))?)
 }
 
-/// The ledger of the judging plan with this index among the labels of a plan. It is kept whatever changes, so that
-/// nothing is paid for twice.
+/// The ledger of the judging plan with this index among the labels of a plan. It is kept across all changes, so
+/// that nothing is paid for twice.
 pub(crate) fn ledger_of(root: &Path, number: usize) -> PathBuf {
     root.join(format!("judging-{number}.ledger"))
 }
@@ -141,7 +141,7 @@ pub(crate) fn check(plans: &[LabelPlan], root: &Path) -> Result<(), BuildError> 
     Ok(())
 }
 
-/// Checks that a file can contain labels, judging by its first record.
+/// Checks by its first record that a file can contain labels.
 fn check_file(path: &Path) -> Result<(), BuildError> {
     let sources = dataset::sources(slice::from_ref(&path.to_owned()), "", "test")?;
     if sources.iter().any(|source| source.format.holds == RecordKind::Pairs) {
@@ -164,12 +164,12 @@ pub(crate) struct Labeling<'l> {
     pub(crate) stop: &'l AtomicBool,
 }
 
-/// The label of a pair, and who gave it. Without a value, the evidence is why nobody could decide.
+/// The label of a pair and its source. Without a value, the evidence is the reason why it is undecided.
 #[derive(Debug, Clone, Default)]
 struct Label {
     value: Option<i32>,
     evidence: Option<String>,
-    /// Whether the pair is removed from the data: nobody is to give it a label after that.
+    /// True if the pair is removed from the data, so that no later source may label it.
     is_removed: bool,
 }
 
@@ -178,7 +178,7 @@ impl Label {
         Self { value: Some(value), evidence: Some(evidence.to_owned()), is_removed: false }
     }
 
-    /// A pair without a label, and why it has none.
+    /// A pair without a label, and the reason.
     fn undecided(evidence: String) -> Self {
         Self { evidence: Some(evidence), ..Self::default() }
     }
@@ -187,7 +187,7 @@ impl Label {
         self.value.is_none() && !self.is_removed
     }
 
-    /// Takes a label unless there is one. If there is one, counts whether both agree.
+    /// Sets the label if there is none; otherwise, counts whether both agree.
     fn give(&mut self, value: i32, evidence: &str, agreement: &mut BTreeMap<String, u64>) {
         match (self.value, &self.evidence) {
             _ if self.is_removed => {}
@@ -204,7 +204,7 @@ impl Label {
 const SAME: &str = ": the same label";
 const OTHER: &str = ": other labels";
 
-/// Number of pairs that two sources of labels label the same and differently, by source.
+/// Number of pairs that two sources label the same and differently, by source.
 pub(crate) fn agreement(counts: &BTreeMap<String, u64>) -> BTreeMap<String, [u64; 2]> {
     let mut agreement: BTreeMap<String, [u64; 2]> = BTreeMap::new();
     for (name, count) in counts {
@@ -217,8 +217,8 @@ pub(crate) fn agreement(counts: &BTreeMap<String, u64>) -> BTreeMap<String, [u64
     agreement
 }
 
-/// Writes the pairs of all candidates, and of the codes from which queries were made, with their labels: the first
-/// source of labels in the plan that has one for a pair determines it. Pairs without a label are in a separate file.
+/// Writes the pairs of all candidates, and of the codes from which queries were made, with their labels. The label
+/// is that of the first source in the plan that labels the pair. Pairs without a label go to a separate file.
 pub(crate) fn write(
     labelling: &Labeling<'_>,
     (candidates, queries, pool): (&Path, &Path, &Path),
@@ -348,8 +348,8 @@ pub(crate) fn write(
 /// Index of a query, and the id of a code.
 type PairIds = (usize, String);
 
-/// Returns the queries, and the pairs of all candidates and of the codes from which queries were made. Texts are read when
-/// they are written.
+/// Returns the queries, and the pairs of all candidates and of the codes from which queries were made. Texts are
+/// read when they are written.
 fn read_pairs(candidates: &Path, queries: &Path) -> Result<(Vec<QueryRecord>, Vec<PairIds>), BuildError> {
     let queries: Vec<QueryRecord> = jsonl::read_all(&queries.join(QUERIES))?;
     let mut codes: HashMap<String, Vec<String>> = HashMap::new();
@@ -370,7 +370,7 @@ fn read_pairs(candidates: &Path, queries: &Path) -> Result<(Vec<QueryRecord>, Ve
     Ok((queries, pairs))
 }
 
-/// Gives the labels of a source that asks nobody.
+/// Sets the labels of a source that involves neither people nor models.
 fn give_known(
     plan: &LabelPlan,
     queries: &[QueryRecord],
@@ -402,11 +402,12 @@ fn give_known(
 pub struct JudgingEstimate {
     pub judge: String,
     pub estimate: Estimate,
-    /// Set if earlier sources of labels, which are not known yet, may leave it fewer pairs.
+    /// Set if earlier sources of labels, whose results are not known yet, may leave fewer pairs for it.
     pub is_at_most: bool,
 }
 
-/// Estimated costs of the judges of a build, by the candidates of its queries. Nothing is asked or written.
+/// Estimated costs of the judges of a build, based on the candidates of its queries. Makes no calls and writes
+/// nothing.
 pub(crate) fn estimate(
     labelling: &Labeling<'_>,
     (candidates, queries, pool): (&Path, &Path, &Path),
@@ -523,16 +524,17 @@ fn judge(
     Ok(judging)
 }
 
-/// The beginning of the counts of generated codes, before what people said of them.
+/// Prefix of the counts of generated codes, followed by people's verdict on them.
 const GENERATED_CODES: &str = "generated codes ";
 
-/// The numbers of generated codes by what people said of them.
+/// The numbers of generated codes by people's verdict.
 pub(crate) fn reviewed(counts: &BTreeMap<String, u64>) -> impl Iterator<Item = (&str, u64)> {
     counts.iter().filter_map(|(name, count)| Some((name.strip_prefix(GENERATED_CODES)?, *count)))
 }
 
-/// Codes that the model of a judge writes for queries without a correct candidate, if people accept them, or the judge
-/// where nobody checked them; with the indices of their queries. Counts what people said of all in `reviewed`.
+/// Codes that the model of a judge writes for queries without a correct candidate, with the indices of their
+/// queries. Includes those accepted by people, or by the judge if nobody reviewed them. Counts people's verdicts on
+/// all of them in `reviewed`.
 fn generate(
     labelling: &Labeling<'_>,
     judging: &Judging,

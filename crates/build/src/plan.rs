@@ -1,4 +1,4 @@
-//! Plans: the sources of a data set, and how to build it.
+//! Plans: the sources of a data set, and the steps to build it.
 
 mod annotation;
 mod formats;
@@ -30,7 +30,7 @@ pub struct Plan {
     pub path: PathBuf,
     pub title: String,
     pub seed: u64,
-    /// Whether training parts may hold public evaluation data.
+    /// True if training parts may contain public evaluation data.
     pub(crate) allow_evaluation_data: bool,
     pub(crate) sources: Vec<SourcePlan>,
     pub(crate) pool: PoolPlan,
@@ -95,7 +95,7 @@ pub(crate) struct SourcePlan {
     pub(crate) name: String,
     pub(crate) kind: SourceKind,
     pub(crate) path: PathBuf,
-    /// The commit of a `git` source, by any name that git accepts; `HEAD` if not given.
+    /// The commit of a `git` source, as any revision that git accepts; `HEAD` if not given.
     #[serde(default)]
     pub(crate) revision: Option<String>,
     /// The repository, as `owner/name`; the name of the source if not given.
@@ -104,18 +104,18 @@ pub(crate) struct SourcePlan {
     /// The license, as an SPDX expression.
     #[serde(default)]
     pub(crate) license: Option<String>,
-    /// The language of codes of a data set that names none.
+    /// The language of codes in a data set that does not state one.
     #[serde(default)]
     pub(crate) language: Option<String>,
     #[serde(default)]
     pub(crate) units: Units,
-    /// Whether comments are extracted with the faults of the released notebook.
+    /// If true, reproduces the faults of the released notebook when extracting comments.
     #[serde(default)]
     pub(crate) as_released: bool,
-    /// Whether lines of R that load packages are code, where comments are extracted.
+    /// True if R lines that load packages count as code when extracting comments.
     #[serde(default = "yes")]
     pub(crate) library_lines: bool,
-    /// Whether a blank line ends a comment; in units of comments.
+    /// True if a blank line ends a comment; applies to units of comments.
     #[serde(default = "yes")]
     pub(crate) blank_lines: bool,
     /// A table of projects with their licenses; each project is the directory of its name in the source.
@@ -168,7 +168,7 @@ pub(crate) enum SourceKind {
     DataSet,
 }
 
-/// Code that is kept in the pool.
+/// Selection of code for the pool.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct PoolPlan {
@@ -176,15 +176,15 @@ pub(crate) struct PoolPlan {
     pub(crate) languages: Vec<String>,
     /// Names of filters, in the order in which they are applied.
     pub(crate) filters: Vec<String>,
-    /// Whether the searched code includes its documentation.
+    /// Treatment of documentation in the searched code.
     pub(crate) documentation: Documentation,
-    /// Whether files of tests, examples and the like are read too.
+    /// If true, files of tests, examples and the like are also read.
     pub(crate) tests: bool,
     pub(crate) keep_duplicates: bool,
     /// Minimum similarity of near-duplicates; if `None`, only equal texts are duplicates.
     pub(crate) near_duplicates: Option<f64>,
     pub(crate) mask: bool,
-    /// Whether the names of functions and variables are hidden, as in AdvTest.
+    /// If true, the names of functions and variables are hidden, as in AdvTest.
     pub(crate) hide_names: bool,
     /// Allowed licenses, as SPDX identifiers or `permissive`; any if empty.
     pub(crate) licenses: Vec<String>,
@@ -200,19 +200,19 @@ pub(crate) enum Documentation {
     Kept,
 }
 
-/// Kinds of analysis, as in StatCodeSearch; code of none of them is removed from the pool.
+/// Kinds of analysis, as in StatCodeSearch. Code of any other kind is removed from the pool.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct CategoryPlan {
-    /// Number of examples of each category that the model is shown.
+    /// Number of examples of each category in the prompt.
     pub(crate) examples: usize,
     pub(crate) shown: CategoryInput,
-    /// The sheet that people filled in; with it no model is asked.
+    /// The sheet that people filled in, which replaces the model.
     #[serde(skip_serializing)]
     pub(crate) review: Option<PathBuf>,
 }
 
-/// Input of a model that decides the category of a comment.
+/// Input of a model that determines the category of a comment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CategoryInput {
@@ -230,13 +230,13 @@ pub(crate) struct QueryPlan {
     /// The file of queries, or the export of issues.
     #[serde(default)]
     pub(crate) path: Option<PathBuf>,
-    /// Names of the sources whose commits are queries, or name the issues that they fix.
+    /// Names of the sources whose commits are queries, or fix the issues that are queries.
     #[serde(default)]
     pub(crate) sources: Vec<String>,
-    /// Extent of a documentation that becomes the query.
+    /// The part of documentation that becomes the query.
     #[serde(default)]
     pub(crate) extent: Extent,
-    /// Words of which a query must contain one, ignoring case; CoSQA keeps queries with `python`.
+    /// Words of which a query must contain at least one, ignoring case; CoSQA keeps queries with `python`.
     #[serde(default)]
     pub(crate) containing: Vec<String>,
     #[serde(default)]
@@ -261,7 +261,7 @@ impl QueryPlan {
         matches!(self.kind, QueryKind::Commits | QueryKind::Issues)
     }
 
-    /// Returns whether its queries can have known answers.
+    /// Returns whether its queries may have known answers.
     pub(crate) fn is_made_of_code(&self) -> bool {
         match self.kind {
             QueryKind::Docstrings | QueryKind::Written => true,
@@ -288,7 +288,7 @@ pub(crate) enum QueryKind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Given {
-    /// The function's summary, which a model wrote before.
+    /// The function's summary, written by a model beforehand.
     #[default]
     Summary,
     /// Nothing: the direct annotation of Query4Code's Figure 2.
@@ -308,15 +308,15 @@ pub(crate) const QUERY_FILTERS: [&str; 3] = ["english", "intent", "mask"];
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct CandidatePlan {
-    /// Methods whose models embed; codes are ranked by their mean cosine.
+    /// Methods with embedding models; codes are ranked by the mean of their cosines.
     pub(crate) encoders: Vec<String>,
-    /// Other methods, whose best codes are candidates too.
+    /// Other methods, whose best codes become candidates too.
     pub(crate) union: Vec<String>,
     pub(crate) k: usize,
     pub(crate) minimum: Option<f32>,
-    /// Maximum number of queries with the same code as a candidate of the encoders.
+    /// Maximum number of queries for which the encoders may return the same code as a candidate.
     pub(crate) maximum_uses: Option<usize>,
-    /// Whether encoders are combined with the faults of CoSQA+'s released code.
+    /// If true, reproduces the faults of CoSQA+'s released code when combining encoders.
     pub(crate) as_released: bool,
 }
 
@@ -337,9 +337,9 @@ impl Default for CandidatePlan {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct SplitPlan {
     pub(crate) parts: BTreeMap<String, f64>,
-    /// Parts with only positive pairs, and only queries that have any.
+    /// Parts with only positive pairs, and only queries that have at least one.
     pub(crate) positives_only: Vec<String>,
-    /// Keeps only equal queries in one part, not those that are nearly equal or have an answer in common.
+    /// Keeps only equal queries in one part, but not queries that are nearly equal or share an answer.
     pub(crate) equal_queries: bool,
 }
 
@@ -347,7 +347,7 @@ pub(crate) struct SplitPlan {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LeakPlan {
-    /// Data sets with which no part may share anything.
+    /// Data sets that must not overlap with any part.
     #[serde(skip_serializing)]
     pub(crate) against: Vec<PathBuf>,
     /// Minimum similarity of near-duplicates; if `None`, only equal texts count.
@@ -404,7 +404,8 @@ fn are_of_fixes(exports: &[ExportPlan]) -> bool {
     !exports.is_empty() && exports.iter().all(|export| export.format == LOCALIZE)
 }
 
-/// Codes that CoSQA+'s script takes for each query, in the order of a partition, which is none.
+/// Number of best codes that CoSQA+'s script partitions off for each query; their order is arbitrary, as they are not
+/// sorted.
 pub(crate) const RELEASED_PARTITION: usize = 30;
 
 struct InvalidEntry {
@@ -529,7 +530,7 @@ impl Plan {
         self.queries.iter().any(|query| query.kind == QueryKind::Written)
     }
 
-    /// Returns whether a model summarizes functions, for those who write queries.
+    /// Returns whether a model summarizes functions for the writing of queries.
     pub(crate) fn has_summaries(&self) -> bool {
         self.is_written_given(Given::Summary)
     }
@@ -539,12 +540,12 @@ impl Plan {
         self.queries.iter().any(|query| query.kind == QueryKind::Written && query.given == given)
     }
 
-    /// Returns whether it needs no queries, candidates and labels, because it only exports issues with what fixed them.
+    /// Returns whether it needs no queries, candidates and labels, because it only exports issues with their fixes.
     pub(crate) fn is_of_fixes(&self) -> bool {
         are_of_fixes(&self.exports)
     }
 
-    /// Returns whether a model decides which category codes are of.
+    /// Returns whether a model determines the categories of codes.
     pub(crate) fn asks_for_categories(&self) -> bool {
         self.categories.as_ref().is_some_and(|categories| categories.review.is_none())
     }
@@ -554,13 +555,13 @@ impl Plan {
         self.labels.iter().any(|label| label.kind == LabelKind::Judge)
     }
 
-    /// Tells the plan of a build, which has sources, from that of a judge.
+    /// Returns whether the file is the plan of a build, which has sources, rather than that of a judge.
     pub fn is_at(path: &Path) -> bool {
         let text = read_regular_text(path, MAX_PLAN_BYTES).unwrap_or_default();
         text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("sources"))
     }
 
-    /// The directory to which paths of methods and judging plans are relative.
+    /// The directory against which paths of methods and judging plans are resolved.
     pub(crate) fn directory(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new(""))
     }

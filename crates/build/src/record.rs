@@ -1,4 +1,4 @@
-//! The records that the steps pass on.
+//! The records passed between steps.
 
 use std::collections::BTreeMap;
 
@@ -50,20 +50,20 @@ pub struct CodeRecord {
     /// Its parameters; `None` if unknown for its language.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Vec<String>>,
-    /// Whether it returns a value; `None` if unknown for its language.
+    /// True if it returns a value; `None` if unknown for its language.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returns_value: Option<bool>,
     /// Calls as written: `name`, or `receiver.name`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<String>,
-    /// The first parts of calls that are bound by imports of the file, each with the full path of the import; a
-    /// relative one begins with `.`.
+    /// The first parts of calls that are bound by imports of the file, each with the full path of the import. A
+    /// relative path begins with `.`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub imports: BTreeMap<String, String>,
     /// The first parts of calls that are variables or parameters of the function.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locals: Vec<String>,
-    /// The kind of analysis that it is, if the plan asks for it.
+    /// Its kind of analysis, if the plan uses categories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

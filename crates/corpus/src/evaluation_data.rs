@@ -1,5 +1,5 @@
-//! Keeps evaluation data out of training data: by its content, by the hashes of published files, and by what rows state about
-//! themselves.
+//! Excludes evaluation data from training data: by its content, by the hashes of published files, and by the marks
+//! that rows carry.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -18,11 +18,11 @@ use crate::formats::source::check_regular;
 use crate::formats::{FormatError, Record, excerpt};
 use crate::summary::{split_summary, summary_fingerprint};
 
-/// The similarity from which on two codes are near duplicates.
+/// Similarity from which two codes are near-duplicates.
 const NEAR: f64 = 0.8;
 const MAX_LISTED: usize = 3;
 
-/// Texts that no training pair may contain, as [`compared`] compares them.
+/// Texts that must not occur in training pairs, compared as by [`compared`].
 ///
 /// [`compared`]: crate::dataset::compared
 #[derive(Debug)]
@@ -35,11 +35,11 @@ pub struct EvaluationData {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TextCounts {
-    /// Queries that training pairs are compared with.
+    /// Number of queries that training pairs are compared with.
     pub queries: usize,
-    /// Codes that training pairs are compared with.
+    /// Number of codes that training pairs are compared with.
     pub codes: usize,
-    /// Queries and codes that are too short to be compared.
+    /// Number of queries and codes that are too short to be compared.
     pub short: usize,
 }
 
@@ -61,7 +61,7 @@ impl Default for EvaluationData {
     }
 }
 
-/// An object of a file that has no known format but names its texts.
+/// An object of a file in an unknown format that names its texts.
 #[derive(Deserialize)]
 struct NamedTexts {
     query: Option<String>,
@@ -69,10 +69,11 @@ struct NamedTexts {
 }
 
 impl EvaluationData {
-    /// Reads a data set in any format, or a directory of them; or JSON whose objects name their texts `query` and `code`.
+    /// Reads a data set in any format, a directory of data sets, or JSON whose objects name their texts `query` and
+    /// `code`.
     ///
     /// # Errors
-    /// When it cannot be read, its form is not certain, or it holds ids and no texts.
+    /// When it cannot be read, its format is ambiguous, or it contains ids without texts.
     pub fn read(path: &Path) -> Result<Self, FormatError> {
         let (data, n_ids) = Self::read_with_ids(path)?;
         if n_ids > 0 && data.counts == TextCounts::default() {
@@ -86,7 +87,7 @@ impl EvaluationData {
         Ok(data)
     }
 
-    /// Reads as [`EvaluationData::read`], and counts the records that consist of ids.
+    /// Reads like [`EvaluationData::read`], and counts the records that consist of ids.
     pub(crate) fn read_with_ids(path: &Path) -> Result<(Self, usize), FormatError> {
         check_regular(path)?;
         let mut data = Self::default();
@@ -115,7 +116,7 @@ impl EvaluationData {
         self.counts
     }
 
-    /// Adds the texts of a record; false if it consists of ids.
+    /// Adds the texts of a record; returns false if it consists of ids.
     fn add_record(&mut self, record: &Record) -> bool {
         match record {
             Record::Pair(pair) => {
@@ -145,7 +146,7 @@ impl EvaluationData {
         }
     }
 
-    /// Adds a code; its language is recognized if its name is not known.
+    /// Adds a code, detecting its language if the name is unknown.
     pub fn add_code(&mut self, text: &str, language: Option<&str>) {
         match self.texts.add_code(&ComparedCode::new(text, language)) {
             Added::New => self.counts.codes += 1,
@@ -186,7 +187,7 @@ fn named_texts(content: &str) -> Option<Vec<NamedTexts>> {
     texts.iter().all(|texts| texts.query.is_some() || texts.code.is_some()).then_some(texts)
 }
 
-/// The error for a text whose queries and codes cannot be told from each other, with what its lines are.
+/// The error for a text whose queries and codes cannot be distinguished, quoting its first lines.
 fn uncertain(path: &Path, content: &str) -> FormatError {
     let lines: Vec<&str> = content.lines().filter(|line| !line.trim().is_empty()).collect();
     let first: Vec<String> = lines.iter().take(MAX_LISTED).map(|line| excerpt(line)).collect();
@@ -204,7 +205,8 @@ fn uncertain(path: &Path, content: &str) -> FormatError {
     }
 }
 
-/// Whether a pair is marked as evaluation data: by its split, or by an id with the name of a set that is.
+/// Returns true if a pair is marked as evaluation data, by its split or by an id with the name of an evaluation
+/// set.
 pub fn is_marked(id: Option<&str>, partition: Option<&str>) -> bool {
     let is_split = |name: &str| ["test", "val", "dev"].iter().any(|split| name.starts_with(split));
     let id = id.unwrap_or_default();
@@ -243,7 +245,7 @@ fn published() -> &'static [Published] {
     &FILES
 }
 
-/// The name of the published evaluation data that a file is, if it is one.
+/// The name of the published evaluation data that a file contains, if any.
 pub fn published_as(path: &Path) -> Result<Option<&'static str>, FormatError> {
     let unreadable = |source| FormatError::Read { path: path.to_owned(), source };
     let file = std::fs::File::open(path).map_err(unreadable)?;
@@ -359,7 +361,7 @@ mod tests {
             let error = EvaluationData::read(&write(name, &content)).unwrap_err().to_string();
             assert!(error.contains(problem) && error.contains(name), "{error}");
         }
-        // Texts that are named are certain, and so is a table of known columns.
+        // Named texts are unambiguous, and so is a table with known columns.
         let comma =
             "query,code\nhow to sort a list,\"def sort(values, key): return sorted(values, key=key)[0]\"\n";
         for (name, content, queries, codes, short) in [

@@ -1,6 +1,7 @@
-//! Public development and test sets that are at hand when a model is trained, and what training data share with them.
+//! Public development and test sets that are present during training, and their overlap with the training data.
 //!
-//! Names do not tell: of CoSQA's development split 486 of 500 rows are called `cosqa-train-…`. So texts are compared.
+//! Names are unreliable: in CoSQA's development split, 486 of 500 rows are named `cosqa-train-…`. So texts are
+//! compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,20 +14,21 @@ use crate::formats::source::check_regular;
 use quarry_source::FunctionPair;
 use quarry_text::counted;
 
-/// Incremented when the same texts may be found to be shared, or not any more.
+/// Incremented when the comparison of the same texts may give a different result.
 pub const VERSION: u32 = 1;
 
-/// Maximum number of files looked at in a directory: a directory with more is not one of data sets.
+/// Maximum number of files examined in a directory: one with more is not a directory of data sets.
 const MAX_FILES: usize = 10_000;
 
-/// Words in the names of files with queries that are evaluated on.
+/// Words in the names of files with evaluation queries.
 const SPLITS: [&str; 4] = ["dev", "test", "valid", "val"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EvaluationFile {
     pub path: PathBuf,
     pub name: String,
-    /// The first part of the name of its set, which its training split has too; `None` if the user named the file.
+    /// The first part of the name of its set, which it shares with the training split; `None` if the user named the
+    /// file.
     family: Option<&'static str>,
 }
 
@@ -36,7 +38,7 @@ impl EvaluationFile {
     }
 }
 
-/// Whether a file of a public set has queries that models are evaluated on.
+/// Returns true if a file of a public set contains evaluation queries.
 fn is_evaluated(set: &PublicSet, file: &PublicFile) -> bool {
     let name = file.name().to_lowercase();
     let is_split = || name.split(|c: char| !c.is_alphanumeric()).any(|word| SPLITS.contains(&word));
@@ -49,8 +51,8 @@ fn family(set: &PublicSet) -> &'static str {
     set.map_or("", |set| set.name.split('-').next().unwrap_or_default())
 }
 
-/// Whether the file at a path is one of a public set: by its name, in a directory or under a name that tells the set, and by
-/// its length if that is known.
+/// Returns true if the file at a path belongs to a public set: by its name, in a directory or under a name that
+/// identifies the set, and by its length if known.
 fn is_file_of(path: &Path, set: &PublicSet, file: &PublicFile) -> bool {
     let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
     let (name, directory) = (text(path.file_name()), text(path.parent().and_then(Path::file_name)));
@@ -65,8 +67,8 @@ fn family_of(path: &Path) -> Option<&'static str> {
     public_sets().iter().find(|set| of(set)).map(family)
 }
 
-/// The evaluation files of public sets in these directories, and in the directories below them in which `quarry data pull`
-/// puts these sets; in the order of their paths. What cannot be read is not there.
+/// The evaluation files of public sets in these directories, and in their subdirectories where `quarry data pull`
+/// puts these sets; in order of their paths. Unreadable ones are ignored.
 pub fn evaluation_files(directories: &BTreeSet<PathBuf>) -> Vec<EvaluationFile> {
     let mut searched = directories.clone();
     for directory in directories {
@@ -83,7 +85,7 @@ pub fn evaluation_files(directories: &BTreeSet<PathBuf>) -> Vec<EvaluationFile> 
                 let file = set.files.iter().find(is_it)?;
                 Some((format!("{} of {}", file.name(), set.name), Some(family(set))))
             });
-            // Under another name, by its content.
+            // A renamed file is recognized by its content.
             let published = || {
                 let name = published_as(&path).ok().flatten()?;
                 let family = if name.starts_with("CoSQA") { Some("cosqa") } else { Some("") };
@@ -109,7 +111,7 @@ fn directories(files: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
 #[derive(Debug, Default)]
 pub struct EvaluationGuard {
     sets: Vec<Set>,
-    /// Names of measured files that are not compared, because they are not data sets.
+    /// Names of measured files that are not compared because they are not data sets.
     uncompared: Vec<String>,
 }
 
@@ -120,14 +122,14 @@ struct Set {
     is_tolerated: bool,
 }
 
-/// The files that training data are compared with, besides public sets.
+/// The files that training data are compared with, in addition to public sets.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ComparedFiles<'a> {
     /// Evaluation data.
     pub named: &'a [PathBuf],
-    /// Files that are measured on after training. Some may hold ids only.
+    /// Files that the model is measured on after training. Some may only contain ids.
     pub measured: &'a [PathBuf],
-    /// Of all compared files, those with which pairs may share queries and codes.
+    /// Compared files whose queries and codes may occur in training pairs.
     pub tolerated: &'a [PathBuf],
 }
 
@@ -136,8 +138,8 @@ pub struct ComparedFiles<'a> {
 pub struct Shared<'g> {
     pub is_query: bool,
     pub set: &'g str,
-    /// True if the user allows it, or the pair belongs to the published training split of the same set, whose splits share
-    /// codes.
+    /// True if the user allows it, or if the pair belongs to the published training split of the same set, whose
+    /// splits share codes.
     pub is_tolerated: bool,
 }
 
@@ -145,7 +147,7 @@ impl EvaluationGuard {
     /// The given files, and the public sets in the directory of each training file and in the working directory.
     ///
     /// # Errors
-    /// When a named or public one cannot be read, or a tolerated one does not exist.
+    /// When a named or public file cannot be read, or a tolerated one does not exist.
     pub fn open(files: ComparedFiles<'_>, training: &[PathBuf]) -> Result<Self, FormatError> {
         let directories = directories(training).chain([PathBuf::from(".")]).collect();
         let whole = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
@@ -174,12 +176,12 @@ impl EvaluationGuard {
         Ok(guard)
     }
 
-    /// Only the files that the user names.
+    /// Compares with the files that the user names only.
     pub fn new(named: &[PathBuf]) -> Result<Self, FormatError> {
         Self::read(named.iter().map(|path| EvaluationFile::named(path)))
     }
 
-    /// The public sets in the directories of these files, also if they are such a file.
+    /// The public sets in the directories of these files, including the files themselves.
     pub fn beside(files: &[PathBuf]) -> Result<Self, FormatError> {
         Self::read(evaluation_files(&directories(files).collect()).into_iter())
     }
@@ -197,7 +199,7 @@ impl EvaluationGuard {
         self.sets.push(Set { file, data, is_tolerated });
     }
 
-    /// The names of the files that are not tolerated, with the numbers of their texts.
+    /// The names of the files that are not tolerated, with the counts of their texts.
     pub fn files(&self) -> impl Iterator<Item = (&str, TextCounts)> {
         let sets = self.sets.iter().filter(|set| !set.is_tolerated);
         sets.map(|set| (set.file.name.as_str(), set.data.counts()))
@@ -208,15 +210,15 @@ impl EvaluationGuard {
         &self.uncompared
     }
 
-    /// Warnings of files that exclude nothing.
+    /// Warnings about files that exclude nothing.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let excludes_nothing = |(_, counts): &(&str, TextCounts)| counts.queries + counts.codes == 0;
         let empty = self.files().filter(excludes_nothing);
         empty.map(|(name, counts)| format!("warning: {name} excludes nothing: {counts}"))
     }
 
-    /// Returns whether a function is in the data: by its code, with or without its documentation, by name and summary together, or
-    /// by the query that its documentation becomes.
+    /// Returns whether a function is in the data: by its code, with or without its documentation, by its name and
+    /// summary together, or by the query derived from its documentation.
     pub fn has_function(&self, whole: &str, pair: &FunctionPair) -> bool {
         if self.sets.is_empty() {
             return false;
@@ -230,9 +232,9 @@ impl EvaluationGuard {
         })
     }
 
-    /// Finds what a pair made of these training files shares with evaluation data. Documentation in its codes is compared with
-    /// queries. Of several, one that is not tolerated goes first, then the query. Codes have the names of their languages,
-    /// where these are known.
+    /// Finds the overlap of a pair made of these training files with evaluation data. Documentation in its codes is
+    /// compared with queries. Of several overlaps, one that is not tolerated comes first, then the query. Codes
+    /// come with the names of their languages, if known.
     pub fn shared<'c>(
         &self,
         training: &[PathBuf],
@@ -274,12 +276,12 @@ impl SharedCounts {
         *counts.entry(format!("with a {what} of {}", shared.set)).or_default() += 1;
     }
 
-    /// Lists what pairs share that is not tolerated, such as `2 pairs with a query of dev.json`.
+    /// Lists the overlaps that are not tolerated, such as `2 pairs with a query of dev.json`.
     pub fn leaks(&self) -> Vec<String> {
         listed(&self.leaks)
     }
 
-    /// The same of what is tolerated.
+    /// Lists the tolerated overlaps.
     pub fn tolerated(&self) -> Vec<String> {
         listed(&self.tolerated)
     }
@@ -305,7 +307,7 @@ mod tests {
     const CODE: &str =
         "def sort_by_length(values):\n    ordered = sorted(values, key=len)\n    return ordered[::-1]";
 
-    /// A row of CoSQA with a name that tells the wrong split.
+    /// A row of CoSQA with a name that suggests the wrong split.
     fn row(query: &str, code: &str) -> serde_json::Value {
         serde_json::json!({
             "idx": "cosqa-train-1", "doc": query, "code": code, "code_tokens": code, "docstring_tokens": "",
@@ -335,7 +337,7 @@ mod tests {
             let shared = |is_query: bool, is_tolerated: bool| {
                 Some(Shared { is_query, set: "cosqa-retrieval-dev-500.json of cosqa", is_tolerated })
             };
-            // Word for word, in another order and inflection, and only the code, nearly.
+            // Verbatim, with a different order and inflection, and nearly the same code alone.
             for query in ["Python: sort list by length of strings", "sorting lists by the length of a string"]
             {
                 assert_eq!(found(query, "x"), shared(true, false), "{query}");
@@ -343,7 +345,7 @@ mod tests {
             let renamed = format!("# Sorts.\n{CODE}");
             assert_eq!(found("something else", &renamed), shared(false, false));
             assert_eq!(found("sort a list", "def f(x):\n    return x"), None);
-            // The published training split shares codes with it, and no query.
+            // The published training split shares codes with it, but no queries.
             let split = [path("cosqa-retrieval-train-19604.json")];
             let of_split = |query: &str| guard.shared(&split, query, std::iter::once((CODE, None)));
             assert_eq!(of_split("something else"), shared(false, true));
@@ -366,7 +368,7 @@ mod tests {
         let found = evaluation_files(&[directory.path().to_owned()].into());
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].name, "queries-00000-of-00001.parquet of coir-cosqa");
-        // What is named and cannot be read is an error.
+        // A named file that cannot be read is an error.
         let named = [path("none")];
         let named = ComparedFiles { named: &named, ..ComparedFiles::default() };
         assert!(EvaluationGuard::open(named, &[]).is_err());

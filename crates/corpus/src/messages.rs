@@ -1,4 +1,5 @@
-//! Queries from messages of commits and titles of issues, which describe what code does. The rules are data: `messages.toml`.
+//! Queries from messages of commits and titles of issues that describe the behavior of code. The rules are data:
+//! `messages.toml`.
 
 use std::sync::LazyLock;
 
@@ -37,7 +38,7 @@ struct Cleaning {
     closing: Vec<String>,
 }
 
-/// A rule against texts that do not describe what code does. Everything is in lower case.
+/// A rule that rejects texts that do not describe the behavior of code. All its words are in lower case.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rule {
@@ -50,10 +51,10 @@ struct Rule {
     first_words: Vec<String>,
     #[serde(default)]
     phrases: Vec<String>,
-    /// Whether it matches version numbers of three parts, as in `1.2.0`.
+    /// If true, matches version numbers of three parts, as in `1.2.0`.
     #[serde(default)]
     version_numbers: bool,
-    /// Whether it is for titles of issues, too.
+    /// If true, also applies to titles of issues.
     #[serde(default = "yes")]
     titles: bool,
 }
@@ -76,7 +77,7 @@ pub enum Scopes {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
-    /// The name of the rule, by which rejections are counted.
+    /// The name of the rule, under which rejections are counted.
     pub filter: &'static str,
     pub rule: String,
 }
@@ -86,7 +87,8 @@ impl Rejection {
         Self { filter, rule: rule.into() }
     }
 
-    /// Returns whether a commit with it cannot have fixed an issue either: a merge, or a commit that takes others back.
+    /// Returns whether a commit with it cannot have fixed an issue either: a merge, or a commit that reverts
+    /// others.
     pub fn is_of_other_commits(&self) -> bool {
         matches!(self.filter, "merge" | "revert" | FIRST_COMMIT)
     }
@@ -94,11 +96,11 @@ impl Rejection {
 
 const FIRST_COMMIT: &str = "first commit";
 
-/// The query in the message of a commit: its subject (the first paragraph, as git has it) without trailers, issue
-/// numbers and the type of a conventional commit. A component before a colon stays.
+/// The query in the message of a commit: its subject (the first paragraph, as in git) without trailers, issue
+/// numbers and the type of a conventional commit. A component before a colon is kept.
 ///
 /// # Errors
-/// Why it does not describe what code does.
+/// Returns the reason why it does not describe the behavior of code.
 pub fn question_of_commit(header: &Header, scopes: Scopes) -> Result<String, Rejection> {
     match header.parents {
         0 => return Err(Rejection::new(FIRST_COMMIT, "no parent")),
@@ -108,10 +110,10 @@ pub fn question_of_commit(header: &Header, scopes: Scopes) -> Result<String, Rej
     question(&subject(&header.message), &header.author, scopes, &|_| true)
 }
 
-/// The query in the title of an issue, cleaned in the same way, and of marks such as `[Bug]`.
+/// The query in the title of an issue, cleaned in the same way, and without marks such as `[Bug]`.
 ///
 /// # Errors
-/// Why it does not describe what code does.
+/// Returns the reason why it does not describe the behavior of code.
 pub fn question_of_title(title: &str, author: &str) -> Result<String, Rejection> {
     let mut title = title.trim();
     while let Some(rest) = without_tag(title) {
@@ -219,13 +221,13 @@ fn is_version(word: &str) -> bool {
     parts.clone().count() >= 3 && parts.all(is_number)
 }
 
-/// Returns whether no text for people contains a character: control characters, those that change the direction of the
-/// text, and the replacement for invalid bytes.
+/// Returns whether a character does not occur in text for people: control characters, characters that change the
+/// direction of the text, and the replacement for invalid bytes.
 fn is_odd(c: char) -> bool {
     c.is_control() && !c.is_whitespace() || changes_direction(c) || c == '\u{fffd}'
 }
 
-/// Returns whether a text holds a phrase as whole words.
+/// Returns whether a text contains a phrase as whole words.
 fn holds(text: &str, phrase: &str) -> bool {
     let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     text.match_indices(phrase).any(|(at, _)| {
@@ -233,7 +235,7 @@ fn holds(text: &str, phrase: &str) -> bool {
     })
 }
 
-/// The words of a subject without issues, and without `fixes` before one at the end.
+/// The words of a subject without issue references, and without a `fixes` before a reference at the end.
 fn without_issues(subject: &str) -> Vec<&str> {
     let mut kept: Vec<&str> = Vec::new();
     let mut ends_with_issue = false;
@@ -253,8 +255,8 @@ fn without_issues(subject: &str) -> Vec<&str> {
     kept
 }
 
-/// Returns whether a word is an issue: `#12`, its address, and `GH-12` or `ABC-12` at the beginning of the subject or
-/// in brackets; `UTF-8` is none.
+/// Returns whether a word is an issue reference: `#12`, its address, and `GH-12` or `ABC-12` at the beginning of
+/// the subject or in brackets. `UTF-8` is not one.
 fn is_issue(position: usize, word: &str) -> bool {
     let bare = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '#');
     let is_number = |text: &str| text.chars().all(|c| c.is_ascii_digit());
@@ -286,8 +288,9 @@ pub enum Reference {
     Address(String),
 }
 
-/// The issues that the commit closes according to its message, as in `Fixes #12`, `closes: GH-12` and `Resolves #1, #2 and
-/// https://host/owner/name/issues/3`. Those of other repositories (`owner/name#12`) are only meant by address.
+/// The issues that the commit closes according to its message, as in `Fixes #12`, `closes: GH-12` and `Resolves #1,
+/// #2 and https://host/owner/name/issues/3`. Issues of other repositories (`owner/name#12`) are only recognized by
+/// address.
 pub fn closed_issues(message: &str) -> Vec<Reference> {
     let (mut found, mut is_closed) = (Vec::new(), false);
     for word in message.split_whitespace() {
@@ -300,14 +303,15 @@ pub fn closed_issues(message: &str) -> Vec<Reference> {
             Some(_) => {}
             None => is_closed = is_closed && matches!(word, "and" | "&" | ","),
         }
-        // A list ends with a sentence.
+        // The end of a sentence ends a list.
         is_closed = is_closed && !word.ends_with(['.', ';']);
     }
     found
 }
 
-/// The issues that a commit fixes according to its message: those of [`closed_issues`], and those that its subject has in
-/// brackets, as in `Accept empty lines (#12)`. None if the commit, or what it merges, takes others back or applies them again.
+/// The issues that a commit fixes according to its message: those of [`closed_issues`], and those that its subject
+/// mentions in brackets, as in `Accept empty lines (#12)`. Empty if the commit, or the merged change, reverts or
+/// reapplies others.
 pub fn fixed_issues(message: &str) -> Vec<Reference> {
     let is_of_others = |paragraph: &str| {
         let first = identifiers(paragraph).next().unwrap_or_default().to_lowercase();

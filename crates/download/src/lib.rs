@@ -1,11 +1,11 @@
-//! Downloads files: interrupted downloads are resumed, complete ones are verified, and a file has its name
-//! only then.
+//! Downloads files: interrupted downloads are resumed, complete ones are verified, and a file gets its final name
+//! only after that.
 //!
-//! While it grows, a file is called `NAME.part`; `NAME.part.from` records where it comes from and in which version, so
-//! that no half is ever joined to the half of another. An operating system's lock on the first keeps out a second
-//! download, and dies with its process.
+//! During the download, a file is called `NAME.part`; `NAME.part.from` records its origin and version, so that
+//! parts of different versions are never joined. An operating system's lock on the first keeps out a second
+//! download, and is released when its process dies.
 //!
-//! [`known`] verifies, copies and unpacks files whose content is known before.
+//! [`known`] verifies, copies and unpacks files whose content is known in advance.
 
 mod error;
 pub mod known;
@@ -25,33 +25,33 @@ use url::{Host, Url};
 pub use error::{DownloadError, Failure};
 use part::Part;
 
-/// Maximum number of redirects that are followed. None leads from `https` to anything else.
+/// Maximum number of redirects. None may lead from `https` to another scheme.
 const MAX_REDIRECTS: u32 = 10;
-/// Maximum time for a connection to come about.
+/// Timeout for connecting.
 const CONNECT: Duration = Duration::from_secs(15);
-/// Attempts in a row that bring next to nothing.
+/// Maximum number of consecutive attempts with hardly any progress.
 const ATTEMPTS: u32 = 3;
-/// Fewer bytes than these are next to nothing, except the last ones.
+/// Minimum number of bytes of an attempt that counts as progress, except for the last ones.
 const LEAST_BYTES: u64 = 1000;
-/// A server that sends fewer bytes a second, for as long as a pause may be, is as good as gone.
+/// Minimum speed. A server that stays below it for the duration of a stall counts as dead.
 const LEAST_BYTES_PER_SECOND: u64 = 100;
 
-/// Facts about a file that are known before it is downloaded.
+/// Facts about a file that are known before its download.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Expected {
     pub size: Option<u64>,
     /// The SHA-256 hash of its content, as 64 digits in lower case.
     pub sha256: Option<String>,
-    /// Its maximum length in bytes, where `size` is unknown.
+    /// Its maximum length in bytes, if `size` is unknown.
     pub max_size: Option<u64>,
 }
 
-/// Choices of a download.
+/// Options of a download.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DownloadOptions {
-    /// The longest pause, in which no byte comes.
+    /// Maximum time without receiving a byte.
     pub stall: Duration,
-    /// The pause after the first attempt that brings nothing; it doubles with each.
+    /// Pause after the first attempt without progress; it doubles with each further one.
     pub pause: Duration,
 }
 
@@ -61,25 +61,25 @@ impl Default for DownloadOptions {
     }
 }
 
-/// A file that is there now.
+/// A downloaded file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Downloaded {
     pub size: u64,
     /// The SHA-256 hash of its content, as 64 digits in lower case.
     pub sha256: String,
-    /// Bytes that were there before: all, if it was whole.
+    /// Number of bytes that existed before: all, if the file was complete.
     pub kept: u64,
-    /// Whether its content was held against an expected hash.
+    /// True if its content was verified against an expected hash.
     pub is_verified: bool,
 }
 
-/// Downloads `url` to `target`, whose directory exists. A file that exists already is verified, not replaced.
-/// `progress` takes the bytes that are there and all that there will be, if known.
+/// Downloads `url` to `target`, whose directory exists. A file that already exists is verified, not replaced.
+/// `progress` gets the number of bytes received and, if known, the total.
 ///
 /// # Errors
-/// When there is no such file, the server cannot be reached or stalls (`ATTEMPTS` times in a row),
-/// the content has another length or hash than expected, another download of the same file is under way, or the file
-/// cannot be written. What was written stays for the next try, but for content that is wrong.
+/// When the file does not exist, the server cannot be reached or stalls (`ATTEMPTS` consecutive times), the content
+/// differs in length or hash from what is expected, another download of the same file is in progress, or the file
+/// cannot be written. The received bytes are kept for the next try, unless the content is wrong.
 pub fn download(
     url: &Url,
     target: &Path,
@@ -153,12 +153,12 @@ fn agent(url: &Url, options: &DownloadOptions) -> Agent {
     let mut config = Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(MAX_REDIRECTS)
-        // Holds for what a redirect leads to as well.
+        // Also applies to the targets of redirects.
         .https_only(url.scheme() == "https")
         .timeout_connect(Some(CONNECT))
         .timeout_recv_response(Some(options.stall))
         .timeout_per_read(Some(options.stall))
-        // What is packed on the way could not be resumed.
+        // A compressed transfer could not be resumed.
         .accept_encoding("identity")
         .user_agent(concat!("quarry/", env!("CARGO_PKG_VERSION")));
     let is_local = match url.host() {
@@ -173,10 +173,10 @@ fn agent(url: &Url, options: &DownloadOptions) -> Agent {
     config.build().into()
 }
 
-/// Why an attempt did not bring the whole file.
+/// The reason why an attempt did not download the complete file.
 enum Problem {
     Failed(Failure),
-    /// Nothing to do with the server.
+    /// An error unrelated to the server.
     Fatal(DownloadError),
 }
 
@@ -192,7 +192,7 @@ impl From<DownloadError> for Problem {
     }
 }
 
-/// Requests the missing bytes and writes them, to the end.
+/// Requests the missing bytes and writes them, up to the end.
 fn attempt(
     agent: &Agent,
     url: &Url,
@@ -202,7 +202,7 @@ fn attempt(
     progress: &mut dyn FnMut(u64, Option<u64>),
 ) -> Result<(), Problem> {
     let mut request = agent.get(url.as_str());
-    // A version that can be named makes sure that both halves are of one file; else the hash must.
+    // A version identifier guarantees that both parts belong to the same file; without one, the hash must.
     let resumes = part.len() > 0 && (part.version().is_some() || expected.sha256.is_some());
     if resumes {
         request = request.header(header::RANGE, format!("bytes={}-", part.len()));
@@ -229,7 +229,7 @@ fn attempt(
             part.restart(None)?;
             return Err(Failure::Answer { problem: "no such part: the file has changed".into() }.into());
         }
-        // The whole file: the first answer, a server without ranges, or a file that has changed.
+        // The complete file: on a first request, from a server without ranges, or for a file that has changed.
         StatusCode::OK => {
             let length = field(header::CONTENT_LENGTH).and_then(|length| length.parse().ok());
             part.restart(version(&response))?;
@@ -280,7 +280,7 @@ fn attempt(
     }
 }
 
-/// First byte and length of the whole, from `bytes FIRST-LAST/LENGTH`.
+/// First byte and total length, from `bytes FIRST-LAST/LENGTH`.
 fn content_range(value: &str) -> Option<(u64, Option<u64>)> {
     let (range, total) = value.strip_prefix("bytes ")?.split_once('/')?;
     Some((range.split_once('-')?.0.parse().ok()?, total.parse().ok()))

@@ -33,7 +33,7 @@ pub enum QuerySelection {
 }
 
 impl QuerySelection {
-    /// Whether a query with these judgments counts; `found` is whether the run contains it.
+    /// Returns true if a query with these judgments counts; `found` is true if the run contains it.
     fn counts(self, judged: &BTreeMap<String, i32>, found: bool) -> bool {
         match self {
             QuerySelection::Both => found,
@@ -114,8 +114,9 @@ impl Evaluation {
         self.queries.iter().map(|(_, values)| values[measure]).collect()
     }
 
-    /// Whether confidence predicts which queries are answered badly: [`normalized_area_under_abstention`] of each
-    /// measure by each kind of confidence, named as in `nauc_ndcg@10_max`; undefined ones are omitted.
+    /// Measures how well confidence predicts the queries that are answered badly:
+    /// [`normalized_area_under_abstention`] of each measure by each kind of confidence, named as in
+    /// `nauc_ndcg@10_max`. Undefined values are omitted.
     #[must_use]
     pub fn abstention(&self) -> BTreeMap<String, f64> {
         let mut found = BTreeMap::new();
@@ -138,7 +139,7 @@ impl Evaluation {
         (!self.queries.is_empty()).then(|| means.collect())
     }
 
-    /// The same evaluation with only these measures; those that it does not have are omitted.
+    /// The same evaluation with only these measures; measures that it lacks are omitted.
     #[must_use]
     pub fn only(&self, measures: &[Measure]) -> Self {
         let position_of = |measure| self.measures.iter().position(|own| own == measure);
@@ -223,8 +224,8 @@ pub fn evaluate_run(
 
 /// Ranks all documents with a method for every judged query; `conventions.scores` is ignored.
 ///
-/// `on_scores` gets each query's id and the scores of all documents in corpus order, queries in ascending order of
-/// their ids: for writing a run, or showing progress.
+/// `on_scores` gets each query's id and the scores of all documents in corpus order, with queries in ascending
+/// order of their ids, for writing a run or showing progress.
 ///
 /// # Errors
 /// When the method fails or returns scores that cannot be ranked, `on_scores` fails, or no query is left to average
@@ -318,8 +319,8 @@ pub struct Comparison {
 }
 
 /// Compares each of `others` with a baseline on the queries that both contain, for each measure in the order of the
-/// baseline's measures. p-values are corrected over all of these together. The minimum detectable difference is that
-/// for `n_planned` queries, by default the number of compared ones.
+/// baseline's measures. p-values are corrected over all comparisons together. The minimum detectable difference is
+/// that for `n_planned` queries, by default the number of compared ones.
 ///
 /// # Errors
 /// When two have no query in common, or have different measures.

@@ -1,11 +1,11 @@
-//! Shared parts of caches: entries, their last use, and the choice of those to remove.
+//! Shared parts of caches: entries, their last use, and the selection of those to remove.
 
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// Precision of the time of last use: recording it more often would cost a write each time.
+/// Precision of the time of last use: more frequent recording would cost a write each time.
 const USE_IS_NOTED_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Age from which a temporary file counts as left by a killed process.
@@ -20,11 +20,11 @@ pub struct CacheEntry {
     pub bytes: u64,
     /// Time of last use, to a day.
     pub used: SystemTime,
-    /// Whether it is still usable.
+    /// State of the entry.
     pub state: EntryState,
 }
 
-/// Whether an entry of a cache is still usable.
+/// State of a cache entry: whether it is still usable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EntryState {
     /// It is usable.
@@ -37,7 +37,7 @@ pub enum EntryState {
     Interrupted,
     /// Its owner is unknown.
     Unknown,
-    /// It is usable, and in the tree of its owner, where it is not removed.
+    /// It is usable, and located in the tree of its owner, where it is not removed.
     InTree,
 }
 
@@ -81,7 +81,7 @@ pub enum PruneOutcome {
     Removed(u64),
     /// A running process uses it; it was not removed.
     InUse,
-    /// It does not look like an entry of this program and was not removed; why.
+    /// It does not look like an entry of this program and was not removed, for this reason.
     Foreign(String),
     /// It could not be removed.
     Failed(io::Error),
@@ -131,7 +131,7 @@ mod tests {
         file.set_modified(hours_ago(30)).unwrap();
         mark_used(&file);
         assert!(noted() > hours_ago(1));
-        // A wrong clock does not keep an entry forever.
+        // A wrong clock must not keep an entry forever.
         file.set_modified(SystemTime::now() + Duration::from_secs(1 << 20)).unwrap();
         mark_used(&file);
         assert!(noted() < SystemTime::now() + Duration::from_secs(60));

@@ -1,4 +1,4 @@
-//! What else must change, and commits, over HTTP.
+//! Related places and commits, over HTTP.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::params::Params;
 use crate::problem::Problem;
 use crate::question::{MAX_RESULTS, Position, query};
 
-/// Places that are listed where a request does not say how many.
+/// Default number of places listed.
 const DEFAULT_LIMIT: usize = 20;
 
 /// A question of a request.

@@ -88,7 +88,7 @@ impl AnswerFormat {
     /// Checks that every verdict has one meaning.
     ///
     /// # Errors
-    /// What is wrong, and what was expected.
+    /// Returns a message that names the invalid entry and what was expected.
     pub(crate) fn check(&self) -> Result<(), String> {
         let (Self::Json(verdicts) | Self::Fields(verdicts) | Self::Word(verdicts)) = self else {
             return Ok(());
@@ -176,7 +176,7 @@ impl AnswerFormat {
     /// Reads a verdict. If JSON was requested, `name: value` pairs are accepted too, and vice versa.
     ///
     /// # Errors
-    /// What was expected and what was found, phrased for the model.
+    /// Returns a message with what was expected and what was found, phrased for the model.
     pub(crate) fn read(&self, text: &str) -> Result<ParsedAnswer, String> {
         check_characters(text)?;
         match self {
@@ -191,7 +191,7 @@ impl AnswerFormat {
     /// Reads a text for people.
     ///
     /// # Errors
-    /// What was expected and what was found, phrased for the model.
+    /// Returns a message with what was expected and what was found, phrased for the model.
     pub(crate) fn read_text(&self, text: &str) -> Result<String, String> {
         check_characters(text)?;
         match self {
@@ -326,7 +326,7 @@ impl VerdictFormat {
     }
 }
 
-/// The confidence in an answer; if given several times, the values must agree.
+/// The confidence of an answer; if given several times, the values must agree.
 fn confidence(name: &str, values: &[NamedValue]) -> Result<f64, String> {
     let mut given = values.iter().filter(|given| given.part == AnswerPart::Confidence && !given.is_mentioned);
     let wrong =
@@ -341,8 +341,8 @@ fn confidence(name: &str, values: &[NamedValue]) -> Result<f64, String> {
     }
 }
 
-/// The probability that a value denotes: a number from 0 to 1, or a percentage of at least one. Less than one percent
-/// is more likely a probability with a stray percent sign.
+/// The probability that a value denotes: a number from 0 to 1, or a percentage of at least one. A value below one
+/// percent is more likely a probability with a stray percent sign.
 fn probability(written: &str) -> Option<f64> {
     let (digits, is_percentage) = match written.strip_suffix('%') {
         Some(digits) => (digits.trim_end(), true),
@@ -356,7 +356,7 @@ fn probability(written: &str) -> Option<f64> {
     }
 }
 
-/// Refuses half of a character, which a program may contain, but neither a verdict nor a text.
+/// Rejects unpaired surrogates, which may occur in a program, but not in a verdict or a text.
 fn check_characters(text: &str) -> Result<(), String> {
     match quarry_llm::lone_surrogate(text) {
         None => Ok(()),
@@ -375,7 +375,7 @@ const MAX_PROGRAM_BYTES: usize = 200_000;
 /// if there is no fence.
 ///
 /// # Errors
-/// What was expected and what was found, phrased for the model.
+/// Returns a message with what was expected and what was found, phrased for the model.
 pub(crate) fn program(answer: &str, language: &Language) -> Result<String, String> {
     let program = match longest_fence(answer, language) {
         Some(program) => program.trim(),

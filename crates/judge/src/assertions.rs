@@ -3,9 +3,10 @@
 //! A program that exits with status 0 may have evaluated none of its assertions, or continued after a failed one. So
 //! programs are rewritten before they run ([`instrument`]): the expression that decides an assertion is wrapped in a
 //! call that reports it and changes nothing else. Reports go over a separate pipe, each with a random number chosen
-//! for the run, so that printed output cannot be mistaken for one. Code in the same process can still find the number, or
-//! call what reports; so a Python program that passed runs again with its test apart from the code ([`separate`]), where that
-//! is possible. A nonzero status overrides the reports: such a program has not passed, whatever was reported.
+//! for the run, so that printed output cannot be mistaken for one. Code in the same process can still find the
+//! number, or call the reporter, so a Python program that passed runs again with its test in a process separate
+//! from the code ([`separate`]), if possible. A nonzero status overrides the reports: such a program has not
+//! passed, whatever was reported.
 
 mod instrument;
 mod separate;
@@ -29,20 +30,20 @@ const MAX_REPORTS: u32 = 1_000;
 pub struct Assertions {
     /// Number of evaluated assertions, counting each evaluation.
     pub ran: u64,
-    /// Number of distinct positions of these in the program; an assertion in a helper such as `check` counts once per
-    /// call of it.
+    /// Number of distinct positions of these in the program. An assertion in a helper such as `check` counts once
+    /// per call of the helper.
     #[serde(rename = "places")]
     pub sites: u64,
     /// Number of evaluated assertions that failed.
     pub failed: u64,
-    /// Number of evaluated assertions that were interrupted by an error or the end of the program; how many
-    /// assertions fail.
+    /// Number of evaluated assertions that were interrupted by an error or the end of the program, which is how
+    /// most assertions fail.
     pub broken_off: u64,
     /// 1-based line in the program of the first assertion that failed or was interrupted, if known.
     pub first_failed_line: Option<u32>,
-    /// Whether there were more than were counted.
+    /// True if more assertions were evaluated than reported.
     pub is_cut: bool,
-    /// Set if another process than that of the code under test reported them.
+    /// True if a process other than that of the code under test reported them.
     #[serde(default)]
     pub is_apart: bool,
 }
@@ -76,8 +77,8 @@ impl ReportKind {
 }
 
 impl Assertions {
-    /// Counts the reports with this number; `None` if the program did not start reporting. Anything else in the pipe
-    /// is ignored. `called` are the lines of assertions inside helper functions.
+    /// Counts the reports with this number; `None` if the program did not start reporting. Anything else in the
+    /// pipe is ignored. `called` contains the lines of assertions inside helper functions.
     fn reported(report: &str, number: &str, called: &BTreeSet<u32>) -> Option<Self> {
         let mut found = Self::default();
         let (mut has_started, mut begun) = (false, Vec::new());
@@ -85,7 +86,7 @@ impl Assertions {
         let mut evaluated: Vec<u32> = Vec::new();
         for line in report.lines() {
             let Some((kind, line)) = read_report(line, number) else { continue };
-            // The last one on that line: assertions may be nested, and run in several threads.
+            // The last one on that line, because assertions may be nested and run in several threads.
             let end = |lines: &mut Vec<u32>| {
                 let position = lines.iter().rposition(|known| *known == line);
                 position.map(|position| lines.remove(position)).is_some()
@@ -117,7 +118,7 @@ impl Assertions {
         let mut lines = BTreeSet::new();
         let is_site = |line: &u32| lines.insert(*line) || called.contains(line);
         found.sites = evaluated.into_iter().filter(is_site).count() as u64;
-        // If reports were truncated, the end of this one may be among those not written.
+        // If reports were truncated, the end of an assertion may be missing from them.
         if !found.is_cut {
             found.broken_off = begun.len() as u64;
             found.first_failed_line = found.first_failed_line.or(begun.first().copied());

@@ -1,4 +1,4 @@
-//! Auditing: running the tests of finished labels again.
+//! Auditing: rerunning the tests of finished labels.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -62,7 +62,7 @@ pub struct AuditReport {
 }
 
 impl AuditReport {
-    /// Whether all programs were run again, with the same results.
+    /// Returns true if all programs ran again, with the same results.
     pub fn holds(&self) -> bool {
         self.changed.is_empty() && self.not_run.is_empty() && !self.stopped
     }
@@ -74,7 +74,7 @@ enum RerunResult {
     Skipped(SkippedRun),
 }
 
-/// Runs the programs again that the labels of `judge` are based on, and those that people wrote for its pairs, on
+/// Reruns the programs that the labels of `judge` are based on, and those that people wrote for its pairs, on
 /// `threads` threads. Nothing is written.
 ///
 /// # Errors
@@ -90,8 +90,9 @@ pub fn audit(
     audit_changed(ledger, judge, programs, limits, (threads, stop), &BTreeMap::new())
 }
 
-/// As [`audit`], of codes that have changed since: `changed` has those of some pairs by id, before and now. The program of such
-/// a pair runs with the code of now in place of the one that is in its text, and cannot run if it is not.
+/// Like [`audit`], for codes that have changed since: `changed` maps the ids of pairs to their code before and now.
+/// The program of such a pair runs with the current code in place of the previous one, and cannot run if its text
+/// does not contain the previous one.
 pub fn audit_changed(
     ledger: &Ledger,
     judge: i64,

@@ -132,7 +132,7 @@ impl RunResult {
         Self::OutOfMemory,
     ];
 
-    /// Whether the tests could be executed, whether they passed or failed.
+    /// Returns true if the tests could be executed, whether they passed or failed.
     pub fn is_executable(self) -> bool {
         matches!(self, Self::Passed | Self::Failed | Self::Swallowed)
     }
@@ -181,9 +181,9 @@ impl Run {
         }
     }
 
-    /// This run, whose program passed, with what came of the same program when its test ran apart from the code: if it
-    /// passed again, its report is confirmed; if it failed there, that run counts. Where the two could not be separated,
-    /// nothing follows.
+    /// Combines this run, whose program passed, with a rerun of the same program in which the test ran in a process
+    /// separate from the code. If it passed again, its report is confirmed; if it failed, the rerun counts instead.
+    /// If the two could not be separated, nothing follows.
     pub(crate) fn confirmed_by(mut self, separate: Self) -> Self {
         let Some(language) = Language::named(&self.program.language) else { return self };
         let is_separable = separate.ended != Ended::Exited { code: NOT_SEPARABLE };
@@ -234,7 +234,7 @@ impl Run {
         format!("{}\n{}", self.stdout, self.stderr)
     }
 
-    /// Whether the reports or the output show that an assertion failed.
+    /// Returns true if the reports or the output show that an assertion failed.
     fn reports_failed_assertion(&self, language: &Language) -> bool {
         let output = self.output();
         self.assertions.is_some_and(|found| found.failed > 0)
@@ -325,7 +325,7 @@ impl Run {
     }
 }
 
-/// The part of a stream that is kept: both ends, or only the beginning if the sandbox omitted `more` bytes after it.
+/// The part of a stream that is kept: both ends, or only the beginning if the sandbox already omitted `more` bytes.
 fn kept(text: &str, more: u64) -> String {
     if more == 0 {
         return both_ends(text, MAX_OUTPUT_BYTES);
@@ -353,7 +353,7 @@ fn left_out(bytes: u64) -> String {
 fn size(text: &str) -> u64 {
     let gap = |line: &str| {
         let bytes = line.trim_end().strip_prefix("… ")?.strip_suffix(" bytes …")?.parse::<u64>().ok()?;
-        // The line breaks around the note do not belong to the text.
+        // The line breaks around the note are not part of the text.
         Some(bytes.saturating_sub(1))
     };
     text.split_inclusive('\n').map(|line| gap(line).unwrap_or(line.len() as u64)).sum()

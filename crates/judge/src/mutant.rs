@@ -35,7 +35,7 @@ static FAULTS: LazyLock<BTreeMap<String, MutationRules>> =
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mutant {
     pub(crate) about: String,
-    /// Whether the whole body was replaced, so that tests that still pass prove nothing.
+    /// True if the whole body was replaced, so that tests that still pass prove nothing.
     pub(crate) is_gutted: bool,
     pub(crate) source: String,
 }

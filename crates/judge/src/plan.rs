@@ -1,4 +1,4 @@
-//! Plans: which pairs to judge, with which judge, model and budget.
+//! Plans: the pairs to judge, and the judge, model and budget to use.
 
 pub(crate) mod file;
 pub(crate) mod open;
@@ -61,11 +61,11 @@ pub struct Plan {
     pub price: Price,
     /// The address of the NATS server that connects workers on other machines, if the plan names one.
     pub nats: Option<String>,
-    /// Whether workers call the models as well.
+    /// True if workers also call the models.
     asks_elsewhere: bool,
-    /// Whether the plan specifies the number of pairs judged concurrently.
+    /// True if the plan specifies the number of pairs judged concurrently.
     says_workers: bool,
-    /// Set if it is only estimated or read again, so that it needs no key.
+    /// True if the plan is only estimated or read again, so that it needs no key.
     is_rehearsal: bool,
     settings: Settings,
     spendable: BudgetLimits,
@@ -192,7 +192,7 @@ impl Plan {
         .to_string()
     }
 
-    /// The budget, of which `spent` is already used.
+    /// The budget, minus the amount already `spent`.
     pub(crate) fn budget(&self, spent: quarry_llm::Cost) -> Budget {
         Budget::new(self.spendable, spent)
     }

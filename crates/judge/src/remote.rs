@@ -94,30 +94,30 @@ pub(crate) struct Questions {
     remote: Arc<Remote>,
     kind: String,
     about: String,
-    /// Whether a reply that was given out is not needed any more.
+    /// If true, a reply is acknowledged as soon as it is returned, rather than once the caller has stored it.
     settles: bool,
 }
 
-/// Has workers ask the models of callers that keep answers themselves, each as soon as they have it: a process that ends in
-/// between asks again.
+/// Lets workers call the models for callers that store answers themselves. A reply is acknowledged as soon as it is
+/// returned, so a process that ends before storing it asks again.
 #[derive(Debug)]
 pub struct WorkerModels {
     remote: Arc<Remote>,
 }
 
 impl WorkerModels {
-    /// For the questions of the queue of this name.
+    /// Creates one for the questions of the queue with this name.
     ///
     /// # Errors
-    /// When `queue` cannot be a name, or the user wanted no more before the server could be told.
+    /// When `queue` is not a valid name, or the user stopped before the server could be reached.
     pub fn new(connection: &Connection, queue: &str) -> Result<Self, JudgeError> {
         Ok(Self { remote: Arc::new(Remote::new(connection, queue, None)?) })
     }
 
-    /// Asks the model of `settings`.
+    /// A transport to the model of `settings`.
     ///
     /// # Errors
-    /// When a setting cannot work.
+    /// When a setting is invalid.
     pub fn transport(&self, settings: &quarry_llm::Settings) -> Result<Box<dyn Transport>, LlmError> {
         Ok(Box::new(Questions { settles: true, ..self.remote.questions(settings)? }))
     }
@@ -131,7 +131,7 @@ impl Transport for Questions {
             payload: json(attempt),
             about: self.about.clone(),
         };
-        // A lost worker may have paid: the client books that, and decides whether to try again.
+        // A lost worker may have incurred costs: the client books them, and decides whether to try again.
         match self.remote.dispatcher.submit(&task, 1) {
             Ok(Reply::Done(body)) => {
                 if self.settles {

@@ -2,9 +2,10 @@
 //!
 //! The rules for parsing answers and classifying runs are part of a label's version, as the prompts and the model
 //! are. So labels by earlier rules remain, beside those by the current rules: this derives the latter from the
-//! evidence of the former, without calling a model or running a program. If the evidence does not lead to a decision
-//! by the current rules, because an answer can no longer be parsed or a run has another result than the arbiter was
-//! told, the pair waits, with the evidence that is still valid, for the next `quarry judge run`.
+//! evidence of the former, without calling a model or running a program. If the evidence does not lead to a
+//! decision by the current rules, because an answer can no longer be parsed or a run has a different result from
+//! the one reported to the arbiter, the pair waits, with the evidence that is still valid, for the next `quarry
+//! judge run`.
 
 use serde::Serialize;
 
@@ -38,7 +39,8 @@ pub(crate) fn predecessor(ledger: &Ledger, plan: &Plan) -> Result<Option<i64>, J
     Ok(started.into_iter().find(|started| is_same(&started.plan)).map(|started| started.judge))
 }
 
-/// Whether a ledger has labels by earlier rules that [`reread`] would read again, and none by the current rules.
+/// Returns true if a ledger has labels by earlier rules that [`reread`] would read again, and none by the current
+/// rules.
 pub fn has_earlier_labels(ledger: &Ledger, plan: &Plan) -> Result<bool, JudgeError> {
     if ledger.judge(&plan.version)?.is_some() {
         return Ok(false);
@@ -62,7 +64,7 @@ fn rules_for_packages(plan: &str) -> Option<toml::Table> {
     Some(packages)
 }
 
-/// Parses answers again that were judged by earlier rules. Pairs that were already read again are left alone, so this can be
+/// Parses answers again that were judged by earlier rules. Skips pairs that were already read again, so this can be
 /// repeated, and resumed after an interruption.
 ///
 /// # Errors
@@ -154,7 +156,7 @@ fn other_result(run: &Run, stored: Option<&str>) -> Option<ChangedResult> {
     (Some(result.name()) != stored).then(|| ChangedResult { run: run.clone(), result, tests })
 }
 
-/// Why a pair waits.
+/// The reason why a pair waits.
 fn why(judge: &Judge, pair: &Pair, known: &[Event], other_run: Option<(String, RunResult)>) -> String {
     if let Some((before, now)) = other_run {
         return format!(

@@ -30,10 +30,10 @@ pub use estimate::{Estimate, SECONDS_PER_ANSWER, TypicalCost};
 pub use generate::GenerationSummary;
 use waiting::{RequestsInFlight, lock};
 
-/// Pairs that are read from the ledger at a time.
+/// Number of pairs read from the ledger at a time.
 const PAGE: usize = 64;
 
-/// After this many failed pairs in a row, a common cause is assumed.
+/// Number of consecutive failed pairs after which a common cause is assumed.
 const MAX_FAILURES_IN_A_ROW: u32 = 25;
 
 /// A plan whose pairs are in the ledger, ready to be judged.
@@ -220,7 +220,7 @@ impl Judging {
         self.executors.remote.as_ref().map_or(Ok(()), |remote| remote.clear())
     }
 
-    /// The judges whose verdicts decide: the members of a majority, otherwise itself.
+    /// The judges whose verdicts decide: the members of a majority, otherwise the judge itself.
     fn judges(&self) -> &[Self] {
         if self.members.is_empty() { std::slice::from_ref(self) } else { &self.members }
     }
@@ -269,7 +269,7 @@ impl Iterator for WaitingPairs<'_> {
     }
 }
 
-/// Whether to stop starting new work.
+/// Returns true if no new work should be started.
 type ShouldStop<'a> = dyn Fn() -> bool + Sync + 'a;
 
 struct SharedState<'a> {

@@ -1,4 +1,4 @@
-//! A client for one model at one endpoint, which does everything between a question and its answer.
+//! A client for one model at one endpoint, which handles everything from a question to its answer.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub struct Client {
     budget: Budget,
     cache: Option<Cache>,
     recorder: Option<Recorder>,
-    /// Whether a complete answer without text is an answer, and no failure that another attempt may repair.
+    /// True if a complete answer without text is valid, rather than a failure that another attempt may fix.
     keeps_empty_answers: bool,
     /// The first failure to store an answer.
     store_failure: OnceLock<(PathBuf, String)>,
@@ -48,8 +48,8 @@ pub struct Client {
 pub struct CallControl<'a> {
     /// Called right before an attempt is sent; nothing is sent if it returns false.
     pub sending: &'a mut dyn FnMut() -> bool,
-    /// Whether the answer is no longer needed. A wait then ends at once, with [`Failure::Withdrawn`]; an attempt that
-    /// has been sent is still awaited.
+    /// Returns true if the answer is no longer needed. A wait then ends at once, with [`Failure::Withdrawn`]; an
+    /// attempt that has been sent is still awaited.
     pub is_over: &'a dyn Fn() -> bool,
 }
 
@@ -75,7 +75,7 @@ impl Client {
         Self::with_key(settings, key)
     }
 
-    /// The same with a given key.
+    /// Like [`Client::new`], with a given key.
     ///
     /// # Errors
     /// When a setting is invalid.
@@ -146,7 +146,7 @@ impl Client {
         self
     }
 
-    /// Takes a complete answer without text as the answer, which is stored like others, instead of asking again.
+    /// Accepts a complete answer without text, which is stored like others, instead of asking again.
     pub fn with_empty_answers(self) -> Self {
         Self { keeps_empty_answers: true, ..self }
     }
@@ -390,7 +390,7 @@ impl Client {
         }
     }
 
-    /// Sends a call until it is answered or there is no point in another attempt. Returns the body and the result of
+    /// Sends a call until it is answered or another attempt is pointless. Returns the body and the result of
     /// `parse`, and adds the cost of all attempts to `booked`.
     fn send<T>(
         &self,

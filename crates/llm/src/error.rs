@@ -1,4 +1,4 @@
-//! Errors, with what to do about them.
+//! Errors, with their remedies.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::{BudgetError, Usage};
 
-/// Why there is no answer. No text in it contains a key.
+/// The reason why there is no answer. No text in it contains a key.
 #[derive(Debug, thiserror::Error)]
 pub enum LlmError {
     #[error("endpoint settings: {problem}")]
@@ -25,11 +25,11 @@ pub enum LlmError {
         attempts: u32,
         failure: Failure,
     },
-    /// The call may cost more than is left.
+    /// The call may exceed the remaining budget.
     #[error("{endpoint}: {problem}")]
     Budget {
         endpoint: String,
-        /// The requested amount and the rest.
+        /// The requested amount and the remaining budget.
         problem: BudgetError,
     },
     #[error(
@@ -48,7 +48,7 @@ pub enum LlmError {
     #[error("{path}: {problem}")]
     Store {
         path: PathBuf,
-        /// Expectation and remedy.
+        /// The expectation and the remedy.
         problem: String,
         #[source]
         source: Option<std::io::Error>,
@@ -83,7 +83,7 @@ pub enum Failure {
         message: String,
         /// The requested wait.
         retry_after: Option<Duration>,
-        /// Whether the account's quota is used up, rather than a rate limit.
+        /// True if the account's quota is used up, rather than a rate limit.
         quota_used_up: bool,
         /// The usage that the server reports despite the failure.
         #[serde(default)]
@@ -127,7 +127,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Whether another attempt may succeed.
+    /// Returns true if another attempt may succeed.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Status { status, quota_used_up, .. } => {
@@ -152,9 +152,9 @@ impl Failure {
         }
     }
 
-    /// True if the server may have done the work and bill it without reporting it: if an answer is late, truncated or
-    /// unparsable, or a gateway lost its server, this is unknown. An error that the server itself reports without a
-    /// usage costs nothing, like rejections and failed connections.
+    /// Returns true if the server may have done the work and bill it without reporting it: if an answer is late,
+    /// truncated or unparsable, or a gateway lost its server, this is unknown. An error that the server itself
+    /// reports without a usage costs nothing, like rejections and failed connections.
     pub(crate) fn may_cost(&self) -> bool {
         match self {
             Self::Status { status, .. } => matches!(status, 408 | 502 | 504 | 520..=524),
@@ -176,12 +176,12 @@ impl Failure {
         }
     }
 
-    /// Whether the server rejects this request and would reject it again, though it may accept others.
+    /// Returns true if the server rejects this request and would reject it again, though it may accept others.
     pub fn is_rejection(&self) -> bool {
         matches!(self, Self::Status { status: 400 | 413 | 422, quota_used_up: false, .. })
     }
 
-    /// Whether the server reports overload or exceeded rate limits.
+    /// Returns true if the server reports overload or exceeded rate limits.
     pub(crate) fn is_overload(&self) -> bool {
         matches!(self, Self::Status { status: 429 | 503 | 529, quota_used_up: false, .. })
     }

@@ -7,16 +7,16 @@ use regex::{Captures, Regex, RegexBuilder};
 
 use crate::error::LlmError;
 
-/// Shorter plain words, such as `none`, `ollama` or `not-needed`, are placeholders for servers without keys: they
-/// protect nothing, and removing them from texts would mangle these.
+/// Minimum length of a plain word that counts as a key. Shorter ones, such as `none`, `ollama` or `not-needed`, are
+/// placeholders for servers without keys: they protect nothing, and removing them from texts would mangle these.
 const MIN_WORD_KEY_BYTES: usize = 12;
 
-/// Any other key is removed from texts if it has this length at least. Shorter ones occur in texts by chance, and are
+/// Minimum length of any other key, which is removed from texts. Shorter ones occur in texts by chance, and are
 /// rejected as keys.
 const MIN_KEY_BYTES: usize = 6;
 
-/// Whether `name` is a valid name of an environment variable. A key given in place of the name usually is not, so
-/// invalid names are never repeated in messages.
+/// Returns true if `name` is a valid name of an environment variable. A key given in place of the name usually is
+/// not, so invalid names are never repeated in messages.
 pub(crate) fn is_variable(name: &str) -> bool {
     name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         && name.starts_with(|c: char| !c.is_ascii_digit())
@@ -31,7 +31,7 @@ pub(crate) fn invalid_variable() -> LlmError {
     }
 }
 
-/// Whether a name looks like a key: some keys, such as `hf_…`, consist only of letters, digits and `_`.
+/// Returns true if a name looks like a key: some keys, such as `hf_…`, consist only of letters, digits and `_`.
 fn looks_like_key(name: &str) -> bool {
     let has = |kind: fn(&char) -> bool| name.chars().any(|c| kind(&c));
     name.len() >= 20
@@ -100,7 +100,7 @@ impl ApiKey {
         &self.secret
     }
 
-    /// Whether `text` contains the key.
+    /// Returns true if `text` contains the key.
     pub(crate) fn is_in(&self, text: &str) -> bool {
         self.finder.as_ref().is_some_and(|finder| finder.key.is_match(text))
     }
@@ -113,7 +113,7 @@ impl ApiKey {
             Some(_) => name.clone(),
             None => found[0].to_owned(),
         };
-        // First outside of escapes, which a key that ends one of them would leave cut in half.
+        // Outside of escapes first: a key that ends within an escape would leave half of it.
         let redacted = key_or_escape.replace_all(text, or_escape);
         match key.replace_all(&redacted, regex::NoExpand(&name)) {
             Cow::Borrowed(_) => redacted.into_owned(),
@@ -122,8 +122,8 @@ impl ApiKey {
     }
 }
 
-/// Finds a key verbatim, escaped for JSON, also in JSON within JSON, percent-encoded, also more than once, and in
-/// hexadecimal or base64, also as part of a longer text. Keys in other encodings, in parts or paraphrased are not found.
+/// Finds a key verbatim, escaped for JSON (also nested), percent-encoded (also repeatedly), and in hexadecimal or
+/// base64 (also as part of a longer text). Keys in other encodings, in parts or paraphrased are not found.
 #[derive(Clone)]
 struct Finder {
     key: Regex,
@@ -131,14 +131,14 @@ struct Finder {
     key_or_escape: Regex,
 }
 
-/// A backslash, as any number of writers of JSON write it.
+/// A backslash, escaped any number of times by writers of JSON.
 const BACKSLASH: &str = r"\\(?:\\|(?i:u005c))*";
 
 /// Maximum size of a compiled pattern: enough for keys of a few thousand characters.
 const MAX_PATTERN_BYTES: usize = 64 << 20;
 
 impl Finder {
-    /// For a key of printable ASCII characters.
+    /// Creates a finder for a key of printable ASCII characters.
     fn new(secret: &str) -> Result<Self, regex::Error> {
         let verbatim: String = secret.bytes().map(character).collect();
         let digits: Vec<String> = secret.bytes().map(|byte| format!("(?i:{byte:02x})")).collect();
@@ -181,7 +181,7 @@ fn in_base64(secret: &str, offset: usize) -> String {
     ((offset * 8).div_ceil(6)..n_bytes * 8 / 6).map(digit).collect()
 }
 
-/// Whether `secret` is a placeholder word: letters of one case, with `-` and `_` between.
+/// Returns true if `secret` is a placeholder word: letters of one case, with `-` and `_` between them.
 fn is_word(secret: &str) -> bool {
     let is_in_word = |c: char| c.is_ascii_alphabetic() || matches!(c, '-' | '_');
     let has = |kind: fn(&char) -> bool| secret.chars().any(|c| kind(&c));
@@ -239,7 +239,7 @@ mod tests {
         let json = r#"{"message": "line\n\u0073k-a\u002Bb\/0123456789\\"}"#;
         let shown: serde_json::Value = serde_json::from_str(&key.redact(json)).unwrap();
         assert_eq!(shown["message"], "line\n[K]\\");
-        // The key may also be read from the last digits of an escape, of which half would be left.
+        // The key may also start in the last digits of an escape, of which half would be left.
         let key_of_digits = ApiKey::new("K", "000000").unwrap();
         assert_eq!(key_of_digits.redact(r#""\u0000000000""#), r#""\u0000[K]""#);
         assert_eq!(key_of_digits.redact(r"C:\u000000"), r"C:\u[K]");

@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A refusal after fewer calls in a minute is not evidence of a limit of tokens per minute.
+/// Minimum number of calls in a minute for a refusal to be evidence of a limit of tokens per minute.
 const MIN_SIGNIFICANT_CALLS: usize = 12;
 
-/// Nor is a lower share of refusals: a server that limits tokens refuses most calls for a while.
+/// Minimum share of refusals for such evidence: a server that limits tokens refuses most calls for a while.
 const SIGNIFICANT_SHARE: f64 = 0.25;
 
-/// By how much an answer raises a rate that is based on a single event.
+/// Relative increase, per answer, of a rate that is based on a single event.
 const GUESS_GROWTH: f64 = 0.1;
 
 /// The weight of one call in the moving share of refused calls.
 const SHARE_WEIGHT: f64 = 0.05;
 
-/// When a call may start.
+/// Time at which a call may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     Now,
@@ -28,7 +28,7 @@ enum Turn {
     At(Duration),
     /// Not before this time, at the server's request; ask again then.
     Paused(Duration),
-    /// When another call has ended.
+    /// When another call has ended; ask again then.
     Later,
 }
 
@@ -50,8 +50,8 @@ pub(crate) enum Ending {
 /// the tokens sent in the last minute, later ones lower it by a fifth, at most every half minute. Refusals are
 /// significant if a quarter of the last calls were refused, a twelfth once there is a rate. Each minute's worth of
 /// answers raises the rate by a quarter, and doubles it if it was not lowered for two minutes, up to the setting;
-/// until it was lowered once, each answer raises it by a tenth, because the server's problem may have been momentary.
-/// once, each answer raises it by a tenth, as a server may have been at a loss for a moment only.
+/// until it was lowered once, each answer raises it by a tenth, because the server's problem may have been
+/// momentary.
 #[derive(Debug)]
 struct Pace {
     max_calls: f64,
@@ -62,15 +62,16 @@ struct Pace {
     tokens: f64,
     refilled: Duration,
     sent: VecDeque<(Duration, u64)>,
-    /// No call starts earlier, at the server's request.
+    /// Earliest time for the next call, as requested by the server.
     pause_until: Duration,
-    /// When the number of calls was last lowered. Refusals of calls that started earlier belong to the same event.
+    /// Time at which the number of calls was last lowered. Refusals of calls that started earlier belong to the
+    /// same event.
     lowered: Option<Duration>,
-    /// When the rate was last lowered.
+    /// Time at which the rate was last lowered.
     rate_lowered: Option<Duration>,
     /// Share of refused calls: an exponential moving average.
     refused_share: f64,
-    /// Whether the rate is based on one event, and nothing was refused since.
+    /// True if the rate is based on a single event, and nothing was refused since.
     guessed: bool,
 }
 
@@ -94,7 +95,7 @@ impl Pace {
         }
     }
 
-    /// Starts a call of about `tokens`, or returns when to ask again.
+    /// Starts a call of about `tokens`, or returns the time to ask again.
     fn start(&mut self, tokens: u64, now: Duration) -> Turn {
         if now < self.pause_until {
             return Turn::Paused(self.pause_until);
@@ -146,7 +147,7 @@ impl Pace {
                     self.calls = (self.calls / 2.0).max(1.0);
                 }
                 self.sent.retain(|(at, _)| *at + MINUTE >= now);
-                // If the server says when to come back, its tokens per minute need not be guessed.
+                // If the server states a time to wait, its limit of tokens per minute need not be guessed.
                 let is_unguided = self.rate.is_none()
                     && (wait.is_some()
                         || self.sent.len() < MIN_SIGNIFICANT_CALLS
@@ -155,7 +156,7 @@ impl Pace {
                     return;
                 }
                 let last_minute: u64 = self.sent.iter().map(|(_, tokens)| tokens).sum();
-                // A server with a limit per minute refuses until the minute is over, whatever the pace is.
+                // A server with a limit per minute refuses until the minute is over, regardless of the pace.
                 if self.rate_lowered.is_none_or(|lowered| lowered + MINUTE / 2 <= now) {
                     self.rate_lowered = Some(now);
                     self.guessed = self.rate.is_none();
@@ -185,7 +186,7 @@ pub(crate) fn sleep(time: Duration, is_over: &dyn Fn() -> bool) -> bool {
     false
 }
 
-/// Why a call cannot be sent.
+/// The reason why a call cannot be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PaceError {
     /// It would start after the deadline.
@@ -199,7 +200,7 @@ fn capacity(rate: f64) -> f64 {
     rate / 6.0
 }
 
-/// Delays calls to the pace that a server accepts.
+/// Delays calls to match the pace that a server accepts.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     start: Instant,
@@ -213,7 +214,7 @@ impl Limiter {
         Self { start: Instant::now(), pace: Mutex::new(Pace::new(calls, rate)), changed: Condvar::new() }
     }
 
-    /// Waits until a call of about `tokens` may start, or `is_over`.
+    /// Waits until a call of about `tokens` may start, or until `is_over` returns true.
     pub(crate) fn turn(
         &self,
         tokens: u64,
@@ -389,8 +390,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the calls, no minute contains more tokens than the setting, a full bucket and one call above it;
-        /// and waiting as told always leads to a turn.
+        /// Regardless of the calls, no minute contains more tokens than the setting, a full bucket and one call
+        /// together; and waiting for the stated time always leads to a turn.
         #[test]
         fn the_setting_bounds_each_minute(
             rate in 60u64..100_000, calls in prop::collection::vec((1u64..5000, 0u64..3000), 1..60),
@@ -415,7 +416,7 @@ mod tests {
             }
         }
 
-        /// The number of concurrent calls stays between the minimum to make progress and the setting.
+        /// The number of concurrent calls stays between the minimum for making progress and the setting.
         #[test]
         fn calls_stay_within_bounds(most in 1u32..50, endings in prop::collection::vec(0u8..3, 0..200)) {
             let mut pace = Pace::new(most, None);

@@ -42,7 +42,7 @@ pub struct Settings {
     /// Dollars per million output tokens.
     #[serde(default)]
     pub output_price: Option<f64>,
-    /// Whether the server can enforce a JSON schema. If not, the schema is described in the prompt.
+    /// True if the server can enforce a JSON schema. If not, the schema is described in the prompt.
     #[serde(default = "yes")]
     pub json_schema: bool,
     /// Maximum duration of one attempt.
@@ -159,7 +159,7 @@ impl Settings {
     }
 }
 
-/// Addresses are kept in ledgers, recordings and messages.
+/// Error message for a key in the address, because addresses are kept in ledgers, recordings and messages.
 pub(crate) const KEY_IN_ADDRESS: &str = "`base_url` contains a key; put the key into an environment variable and name \
                                          that in `key_variable`";
 
@@ -168,7 +168,7 @@ pub(crate) const KEY_IN_ADDRESS: &str = "`base_url` contains a key; put the key 
 pub(crate) struct Address {
     /// Without a trailing slash; contains no credential.
     pub(crate) base: String,
-    /// Whether the server is on this machine, so that no proxy is used.
+    /// True if the server is on this machine, so that no proxy is used.
     pub(crate) local: bool,
 }
 

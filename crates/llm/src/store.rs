@@ -1,4 +1,4 @@
-//! Storage of answers that were paid for: a cache on disk, and recordings.
+//! Storage of paid answers: a cache on disk, and recordings.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -38,7 +38,7 @@ struct Exchange {
     response: Value,
 }
 
-/// The same with borrowed values, for writing.
+/// Like [`Exchange`], with borrowed values, for writing.
 #[derive(Serialize)]
 struct ExchangeRef<'a> {
     #[serde(flatten)]
@@ -53,7 +53,7 @@ fn failed(path: &Path, problem: &str, source: io::Error) -> LlmError {
     LlmError::Store { path: path.to_owned(), problem: format!("{problem}: {source}"), source: Some(source) }
 }
 
-/// Number of tries to store an answer while others remove its directory. Answers were paid for.
+/// Maximum number of tries to store an answer while others remove its directory, because answers were paid for.
 const STORE_ATTEMPTS: usize = 20;
 
 /// Answers on disk under the hash of their request, one file each: a line with the hash of the rest, and the exchange
@@ -148,7 +148,7 @@ impl Cache {
 
 pub(crate) mod cached;
 
-/// Writes answers to a recording in JSON lines with `url`, `sample`, `request` and `response`.
+/// Writes answers to a recording as JSON lines with `url`, `sample`, `request` and `response`.
 #[derive(Debug)]
 pub struct Recorder {
     path: PathBuf,
@@ -197,7 +197,7 @@ impl Recorder {
     }
 }
 
-/// Whether a file begins as a recording does, cut off or not.
+/// Returns true if a file begins like a recording, even if truncated.
 fn is_recording(bytes: &[u8]) -> bool {
     let bytes = bytes.trim_ascii_start();
     match bytes.iter().position(|&byte| byte == b'\n') {
@@ -209,7 +209,7 @@ fn is_recording(bytes: &[u8]) -> bool {
     }
 }
 
-/// Does `work` while holding an exclusive lock on the file, across processes.
+/// Runs `work` while holding an exclusive lock on the file, across processes.
 fn locked(file: &File, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     file.lock()?;
     let done = work();

@@ -40,7 +40,7 @@ pub trait Transport: fmt::Debug + Send + Sync {
     /// Makes an attempt, and returns the body of the answer.
     ///
     /// # Errors
-    /// How the attempt failed. No text in it contains a key.
+    /// Returns the kind of failure. No text in it contains a key.
     fn post(&self, attempt: &Attempt) -> Result<String, Failure>;
 }
 
@@ -91,7 +91,7 @@ impl HttpTransport {
             return Failure::Unauthorized { status, variable };
         }
         let (message, quota_used_up) = server_message(body);
-        // An embedding has no output tokens, nor has an answer that failed before the first one.
+        // An embedding has no output tokens, and neither does an answer that failed before the first one.
         let usage = wire::usage(body, false);
         Failure::Status { status, message: beginning(&message), retry_after, quota_used_up, usage }
     }

@@ -18,21 +18,21 @@ use crate::error::RequestError;
 use crate::locations::uri_of;
 use crate::outbox::Outbox;
 
-/// Folders of a client that are searched; the first ones.
+/// Maximum number of folders of a client that are searched; further ones are ignored.
 pub(crate) const MAX_FOLDERS: usize = 64;
 
-/// Opens trees as the command line and settings say.
+/// Opens trees according to the command line and settings.
 pub trait Opener: Send + Sync + 'static {
-    /// Names of the qualities that a search may have.
+    /// Names of the search qualities that are available.
     fn qualities(&self) -> Vec<String>;
 
-    /// Paths that are searched besides the client's folders, absolute.
+    /// Absolute paths that are searched in addition to the client's folders.
     fn paths(&self) -> Vec<PathBuf>;
 
-    /// The trees at some paths, and their searches with a quality.
+    /// Creates a session for the trees at some paths, with a search quality.
     fn session(&self, paths: &[PathBuf], quality: Option<&str>) -> Session;
 
-    /// Is told what happens while an index is opened, from several threads.
+    /// Receives notices about events while an index is opened, from several threads.
     fn told(&self, notice: Notice);
 
     /// The state of the index of each path.
@@ -41,7 +41,7 @@ pub trait Opener: Send + Sync + 'static {
     /// When one cannot be read.
     fn status(&self, paths: &[PathBuf]) -> Result<Vec<StatusView>, OpenError>;
 
-    /// Calls `changed` whenever files of some paths have changed, until what is returned is dropped.
+    /// Calls `changed` whenever files at some paths have changed, until the returned value is dropped.
     fn watch(&self, paths: &[PathBuf], changed: Arc<dyn Fn() + Send + Sync>) -> Box<dyn Send>;
 }
 
@@ -49,40 +49,40 @@ pub trait Opener: Send + Sync + 'static {
 pub(crate) struct Folders<O> {
     opener: O,
     outbox: Outbox,
-    /// As the client spells them.
+    /// In the client's spelling.
     paths: Mutex<Vec<PathBuf>>,
-    /// Those that are not searched.
+    /// Folders that are not searched because there are too many.
     left_out: Mutex<Vec<PathBuf>>,
-    /// What the client asked for at the start.
+    /// Quality requested by the client at initialization.
     quality: Mutex<Option<String>>,
     documents: Mutex<Documents>,
-    /// Documents that are split already.
+    /// Documents that are already split.
     split: SplitFiles,
-    /// When files changed last.
+    /// Time of the last file change.
     changed: Mutex<Instant>,
-    /// The folders as they are searched, by quality.
+    /// The searched folders, by quality.
     trees: Mutex<HashMap<Option<String>, Arc<Trees>>>,
     related: Arc<Background>,
 }
 
-/// Folders, and what editors have not saved.
+/// Folders, with the unsaved documents of editors.
 struct Trees {
     session: Session,
-    /// With the version of the documents and the index that it reflects.
+    /// The index with unsaved documents, along with the versions of the documents and the index that it reflects.
     unsaved: Mutex<Option<(u64, Arc<Index>, SharedTree)>>,
 }
 
 /// An index that answers one request.
 pub(crate) struct Searchable {
-    /// The folders, as the client spells them.
+    /// The folders, in the client's spelling.
     paths: Vec<PathBuf>,
-    /// The directories that the paths of results are relative to, as the client spells them.
+    /// The directories that the paths of results are relative to, in the client's spelling.
     directories: Vec<PathBuf>,
-    /// How a search is made unless a request says otherwise.
+    /// Default search options.
     pub(crate) defaults: SearchDefaults,
-    /// The index of all folders, with what is not saved.
+    /// The index of all folders, including unsaved documents.
     pub(crate) tree: Tree,
-    /// The same of what is saved.
+    /// The index of all folders as saved.
     pub(crate) saved: Tree,
     pub(crate) related: Arc<Background>,
     /// Time of opening it.
@@ -110,12 +110,13 @@ impl<O: Opener> Folders<O> {
         &self.opener
     }
 
-    /// The quality of searches that do not say one.
+    /// Sets the quality of searches that do not specify one.
     pub(crate) fn set_quality(&self, quality: Option<String>) {
         *lock(&self.quality) = quality;
     }
 
-    /// Folders were opened and closed. Returns the number of those that are left out, because there are too many.
+    /// Updates the folders after some were opened and closed. Returns the number of omitted ones, if there are too
+    /// many.
     pub(crate) fn change_paths(&self, closed: &[PathBuf], opened: Vec<PathBuf>) -> usize {
         let given = self.opener.paths();
         let mut paths = lock(&self.paths);
@@ -129,13 +130,13 @@ impl<O: Opener> Folders<O> {
         }
         let n_searched = MAX_FOLDERS.min(paths.len());
         left_out.extend(paths.split_off(n_searched));
-        // Folders that were closed make room for others.
+        // Closed folders make room for others.
         let n_free = (MAX_FOLDERS - paths.len()).min(left_out.len());
         paths.extend(left_out.drain(..n_free));
         left_out.len()
     }
 
-    /// Those that are there now, each once.
+    /// The current folders, without duplicates.
     pub(crate) fn paths(&self) -> Vec<PathBuf> {
         let mut seen = Vec::new();
         let mut paths = lock(&self.paths).clone();
@@ -153,12 +154,12 @@ impl<O: Opener> Folders<O> {
         lock(&self.documents)
     }
 
-    /// Files may have changed.
+    /// Records that files may have changed.
     pub(crate) fn mark_changed(&self) {
         *lock(&self.changed) = Instant::now();
     }
 
-    /// When files changed last.
+    /// Time of the last file change.
     pub(crate) fn changed(&self) -> Instant {
         *lock(&self.changed)
     }
@@ -168,10 +169,10 @@ impl<O: Opener> Folders<O> {
         self.opener.status(&self.paths())
     }
 
-    /// Answers from the index as files and documents are now, and again if that is overwritten meanwhile.
+    /// Answers from the index of the current files and documents, and again if that index is overwritten meanwhile.
     ///
     /// # Errors
-    /// Those of `answer`, and when the folders cannot be searched.
+    /// Errors of `answer`, and when the folders cannot be searched.
     pub(crate) fn answer<T>(
         &self,
         quality: Option<&str>,
@@ -202,7 +203,7 @@ impl<O: Opener> Folders<O> {
         })
     }
 
-    /// Has the index follow the files and documents as they are now.
+    /// Updates the index to the current files and documents.
     ///
     /// # Errors
     /// When the folders cannot be searched.
@@ -220,7 +221,7 @@ impl<O: Opener> Folders<O> {
         }
     }
 
-    /// Tells the client which files an answer does not know as they are.
+    /// Tells the client which files the answer does not reflect in their current state.
     fn tell_behind(&self, behind: &Behind) {
         let paths = behind.files.iter().map(|(_, path)| path.as_str()).collect::<Vec<_>>().join(", ");
         let more = if behind.files.len() < behind.total { ", …" } else { "" };
@@ -230,19 +231,19 @@ impl<O: Opener> Folders<O> {
         self.outbox.notify("window/logMessage", json!({"type": 3, "message": message}));
     }
 
-    /// The folders as they are searched with a quality, else with that of the client.
+    /// The searched folders with a quality, by default that of the client.
     fn trees(&self, quality: Option<&str>) -> Arc<Trees> {
         let quality = quality.map(str::to_owned).or_else(|| lock(&self.quality).clone());
         let paths = self.paths();
         let mut all = lock(&self.trees);
-        // Folders that were opened or closed are a change for all qualities.
+        // Opened or closed folders are a change for all qualities.
         all.retain(|_, trees| trees.session.paths() == paths);
         let new =
             || Trees { session: self.opener.session(&paths, quality.as_deref()), unsaved: Mutex::default() };
         Arc::clone(all.entry(quality.clone()).or_insert_with(|| Arc::new(new())))
     }
 
-    /// The tree with the documents as they are now.
+    /// The tree with the current documents.
     fn with_unsaved(&self, trees: &Trees, snapshot: &Snapshot) -> Result<SharedTree, RequestError> {
         let index = &snapshot.shared().index;
         let mut unsaved = lock(&trees.unsaved);
@@ -266,7 +267,7 @@ impl<O: Opener> Folders<O> {
 }
 
 impl Searchable {
-    /// Number of the folder that a path is in, the innermost of several, and the path relative to it.
+    /// Number of the folder that contains a path, the innermost of several, and the path relative to it.
     pub(crate) fn place_of(&self, path: &Path) -> Option<(usize, String)> {
         let relative = |number: usize| {
             let inside = path.strip_prefix(self.tree.root(number)).ok()?;
@@ -276,7 +277,7 @@ impl Searchable {
         (0..self.tree.n_paths()).filter_map(relative).min_by_key(|(_, path)| path.len())
     }
 
-    /// Number of the folder that is at a path, as the client or its links spell it.
+    /// Number of the folder at a path, in the client's spelling or that of its link target.
     pub(crate) fn folder_at(&self, path: &Path) -> Option<usize> {
         let canonical = path.canonicalize();
         let is_it = |number: &usize| {
@@ -286,7 +287,7 @@ impl Searchable {
         (0..self.paths.len()).find(is_it)
     }
 
-    /// The absolute path of a file in a folder, as the client spells that.
+    /// The absolute path of a file in a folder, in the client's spelling.
     pub(crate) fn spelled(&self, root: usize, path: &str) -> PathBuf {
         self.directories[root].join(path)
     }

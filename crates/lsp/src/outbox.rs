@@ -1,4 +1,4 @@
-//! What is sent to the client: by any thread, written by one.
+//! Messages to the client: sent by any thread, written by one.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 use crate::ServeError;
 use crate::frames;
 
-/// How long the end waits until everything is written.
+/// Maximum time to wait at the end until everything is written.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
-/// Bytes that wait for a client to read them. Whoever has more to send waits, the thread that reads requests too, so that a
-/// client that asks and does not read cannot fill the memory.
+/// Maximum number of unread bytes waiting for the client. Senders block above it, including the thread that reads
+/// requests, so that a client that sends requests without reading answers cannot exhaust the memory.
 const MAX_WAITING_BYTES: usize = 16 << 20;
 
 /// Sends messages.
@@ -33,15 +33,15 @@ struct Queue {
 #[derive(Default)]
 struct State {
     messages: VecDeque<String>,
-    /// Of the messages, and of the one that is being written.
+    /// Total size of the queued messages and the one being written.
     n_bytes: usize,
-    /// Nothing is sent any longer.
+    /// Set when no more messages will be sent.
     is_ended: bool,
-    /// Nothing is read any longer.
+    /// Set when the client no longer reads.
     is_closed: bool,
 }
 
-/// The thread that writes.
+/// The writing thread.
 pub(crate) struct Writer(Receiver<()>);
 
 impl Outbox {
@@ -58,7 +58,7 @@ impl Outbox {
                 let written = frames::write(&mut output, &message);
                 messages.note_written(message.len(), written.is_err());
                 if let Err(error) = written {
-                    // The client no longer reads; the end of its input is the end.
+                    // The client no longer reads; the end of its input ends the session.
                     tracing::info!("cannot write to the client: {error}");
                     break;
                 }
@@ -86,7 +86,7 @@ impl Outbox {
         self.send(Notification { method: method.to_owned(), params });
     }
 
-    /// Sends a request, whose answer is of no use.
+    /// Sends a request whose answer is ignored.
     pub(crate) fn ask(&self, id: String, method: &str, params: Value) {
         self.send(Request { id: RequestId::from(id), method: method.to_owned(), params });
     }
@@ -96,7 +96,7 @@ impl Outbox {
         self.send_value(json!({"jsonrpc": "2.0", "id": null, "error": error}));
     }
 
-    /// Has the thread end after all messages before.
+    /// Ends the thread after all previous messages.
     pub(crate) fn end(&self) {
         self.0.state().is_ended = true;
         self.0.changed.notify_all();
@@ -116,13 +116,13 @@ impl Queue {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends a message when there is room for it.
+    /// Appends a message, waiting until there is room for it.
     fn push(&self, message: String) {
         let mut state = self.state();
         while state.n_bytes > 0 && state.n_bytes + message.len() > MAX_WAITING_BYTES && !state.is_closed {
             state = self.wait(state);
         }
-        // Nobody misses it if the client no longer reads.
+        // If the client no longer reads, the message is dropped.
         if !state.is_closed {
             state.n_bytes += message.len();
             state.messages.push_back(message);
@@ -130,7 +130,7 @@ impl Queue {
         }
     }
 
-    /// The next message; none at the end.
+    /// The next message; `None` at the end.
     fn next(&self) -> Option<String> {
         let mut state = self.state();
         loop {
@@ -152,7 +152,7 @@ impl Queue {
 }
 
 impl Writer {
-    /// Waits until everything is written, within limits.
+    /// Waits until everything is written, up to a time limit.
     pub(crate) fn wait(self) {
         let _ = self.0.recv_timeout(LAST_WRITES);
     }
@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// An output that somebody reads now and then.
+    /// An output whose reader only reads now and then.
     struct Pipe(SyncSender<Vec<u8>>);
 
     impl Write for Pipe {

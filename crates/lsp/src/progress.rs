@@ -1,4 +1,4 @@
-//! Tells a client how far the index is.
+//! Reports the progress of an index to the client.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -9,24 +9,24 @@ use serde_json::{Value, json};
 
 use crate::outbox::Outbox;
 
-/// A refresh that is shorter than this is not worth telling.
+/// Minimum duration of a refresh that is reported.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Names one progress after the other.
+/// Counter for unique progress tokens.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// The progress of one opening of an index; it ends when this is dropped.
+/// The progress of opening an index; it ends when this is dropped.
 pub(crate) struct Reporter<'a> {
-    /// None for a client that does not show progress.
+    /// `None` if the client does not show progress.
     outbox: Option<&'a Outbox>,
     state: Mutex<State>,
 }
 
 struct State {
     begun: Instant,
-    /// Whether it is reported at once.
+    /// True if it is reported immediately.
     is_build: bool,
-    /// The token and the last percentage, once it is reported.
+    /// The token and the last percentage, once reported.
     told: Option<(String, u64)>,
 }
 

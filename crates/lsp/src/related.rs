@@ -1,6 +1,6 @@
-//! What else must change: a command, and lenses above definitions.
+//! Prediction of related changes: a command, and lenses above definitions.
 //!
-//! Answers are of what is saved: the relations that are kept on disk must not hold unsaved text.
+//! Answers reflect saved files, because the relations stored on disk must not contain unsaved text.
 
 use lsp_types::{CodeLens, Command, Position, Range};
 use quarry_index::rules;
@@ -13,13 +13,13 @@ use crate::error::{RequestError, with_causes};
 use crate::folders::Searchable;
 use crate::navigation::Document;
 
-/// Places that are listed unless a request says otherwise.
+/// Default number of places listed.
 const DEFAULT_LIMIT: usize = 20;
 
-/// Tests that a lens counts.
+/// Maximum number of tests that a lens counts.
 const MAX_TESTS: usize = 50;
 
-/// The command that lists what a lens counts.
+/// The command that lists the places counted by a lens.
 pub(crate) const COMMAND: &str = "quarry.related";
 
 /// Arguments of the command.
@@ -41,7 +41,7 @@ pub(crate) struct Lenses {
     text_document: Document,
 }
 
-/// A lens that the client was sent.
+/// A lens previously sent to the client.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Lens {
     range: Range,
@@ -55,7 +55,7 @@ struct LensData {
 }
 
 impl Searchable {
-    /// What may have to change with something.
+    /// Returns the places that may have to change along with the given code.
     pub(crate) fn related(&self, asked: &Asked) -> Result<Related, RequestError> {
         let subject = match asked {
             Asked { name: Some(name), uri: None, line: None, .. } if !name.trim().is_empty() => {

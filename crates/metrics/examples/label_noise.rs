@@ -1,9 +1,10 @@
-//! How often intervals cover a truth that is known, when labels err: `cargo run --release -p quarry-metrics --example
-//! label_noise` prints a table; a number of data sets after it takes as many.
+//! Coverage of a known truth by intervals when labels have errors: `cargo run --release -p quarry-metrics --example
+//! label_noise` prints a table; an optional argument sets the number of data sets.
 //!
-//! Each data set has queries with a propensity of their own to have relevant documents among those judged, and two methods
-//! that see relevance through noise, the second better. A judge errs at known rates in two strata, and a calibration with as
-//! many pairs of each measures them. The truth is the mean of so many queries that chance does not matter, by true labels.
+//! Each data set has queries, each with its own propensity to have relevant documents among the judged ones, and
+//! two methods that observe relevance with noise, the second being better. A judge errs at known rates in two
+//! strata, and a calibration sample of the same number of pairs in each measures these rates. The truth is the mean
+//! by true labels over so many queries that chance is negligible.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 #![allow(clippy::needless_range_loop, reason = "columns of two tables are read together")]
@@ -17,11 +18,11 @@ use quarry_metrics::{Gain, Measure};
 pub struct Scenario {
     pub name: &'static str,
     pub queries: usize,
-    /// Judged documents of a query.
+    /// Number of judged documents per query.
     pub documents: usize,
-    /// Calibrated pairs of each stratum.
+    /// Number of calibrated pairs per stratum.
     pub calibrated: usize,
-    /// Rates of positive labels of what answers and of what does not, by stratum.
+    /// Rates of positive labels for answers and for other documents, by stratum.
     pub rates: [[f64; 2]; 2],
 }
 
@@ -59,20 +60,20 @@ pub const SCENARIOS: [Scenario; 4] = [
 pub const MEASURES: [Measure; 3] =
     [Measure::ReciprocalRank(None), Measure::AveragePrecision(None), Measure::Ndcg(Some(10))];
 
-/// Signal of the two methods about relevance, in standard deviations of their noise.
+/// Effect of relevance on the scores of the two methods, in standard deviations of their noise.
 const SIGNALS: [f64; 2] = [1.0, 1.6];
 /// Shape of the distribution of propensities: few queries have many relevant documents.
 const PROPENSITY: f64 = 3.0;
 
-/// What the intervals of a measure came to.
+/// Coverage of the intervals of a measure.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Coverage {
     pub truth: f64,
-    /// Mean of the values by the labels as they are, and of those with the expected errors removed.
+    /// Means of the values by the labels as they are, and with the expected errors removed.
     pub means: [f64; 2],
-    /// Share of intervals that cover the truth: of labels as they are, and with their errors.
+    /// Share of intervals that cover the truth: ignoring and including the errors of labels.
     pub covered: [f64; 2],
-    /// Share of intervals of the difference between both methods, with errors, that cover it.
+    /// Share of intervals of the difference between both methods, including errors, that cover the true difference.
     pub difference_covered: f64,
 }
 
@@ -114,7 +115,7 @@ fn query(scenario: &Scenario, random: &mut fastrand::Rng) -> Vec<Document> {
     documents.collect()
 }
 
-/// The value of a measure for a method; `None` for a query without an answer, which does not count.
+/// The value of a measure for a method; `None` for a query without an answer, which is ignored.
 fn value(
     documents: &[Document],
     measure: Measure,

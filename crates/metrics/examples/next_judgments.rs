@@ -1,9 +1,10 @@
-//! How many judgments reach the order of methods that all judgments give: `cargo run --release -p quarry-metrics --example
-//! next_judgments` prints a table.
+//! Number of judgments needed to reach the order of methods that all judgments give: `cargo run --release -p
+//! quarry-metrics --example next_judgments` prints a table.
 //!
-//! Each data set has queries with documents whose relevance is known, and methods of similar quality. Documents within a depth
-//! of any method are the pool. Judgments are made in three orders: by what they could change, at random, and by the best rank of
-//! any method. The first takes what nobody judged as unknown, the others as not relevant, as usual.
+//! Each data set has queries with documents whose relevance is known, and methods of similar quality. The pool
+//! consists of the documents within a depth of any method. Judgments are made in three orders: by their possible
+//! effect, at random, and by the best rank of any method. The first treats unjudged documents as unknown, the
+//! others as not relevant, as usual.
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 #![allow(clippy::needless_range_loop, reason = "columns of two tables are read together")]
@@ -15,13 +16,14 @@ use quarry_metrics::significance::{Pool, PooledDocument};
 pub const MEASURES: [Measure; 3] =
     [Measure::ReciprocalRank(None), Measure::AveragePrecision(None), Measure::Ndcg(Some(10))];
 
-/// Judgments until the order is the final one and stays so, by strategy; and what happens when the first one stops by itself.
+/// Number of judgments until the order is final and remains so, by strategy, and the results of stopping the first
+/// one by itself.
 #[derive(Debug, Clone, Default)]
 pub struct Reached {
     pub by_worth: Vec<usize>,
     pub random: Vec<usize>,
     pub pooled: Vec<usize>,
-    /// Judgments when the order became certain, and whether it was the final one.
+    /// Number of judgments at which the order became certain, and whether it was the final one.
     pub stopped: Vec<(usize, bool)>,
     /// Sizes of the pools.
     pub all: Vec<usize>,
@@ -31,7 +33,7 @@ const QUERIES: usize = 40;
 const DOCUMENTS: usize = 200;
 const DEPTH: usize = 15;
 const SIGNALS: [f64; 4] = [1.0, 1.25, 1.5, 2.0];
-/// Certainty at which judging ends.
+/// Certainty at which judging stops.
 const CONFIDENCE: f64 = 0.95;
 
 fn normal(random: &mut fastrand::Rng) -> f64 {
@@ -61,7 +63,7 @@ fn query(random: &mut fastrand::Rng) -> Vec<(bool, PooledDocument)> {
     pooled.map(|((truth, _), ranks)| (truth, PooledDocument { grade: None, ranks })).collect()
 }
 
-/// The order of the methods if what nobody judged is not relevant.
+/// The order of the methods with unjudged documents as not relevant.
 fn plain_order(queries: &[Vec<PooledDocument>], measure: Measure) -> Vec<usize> {
     let mut means = [0.0; SIGNALS.len()];
     for documents in queries {
@@ -83,7 +85,8 @@ fn plain_order(queries: &[Vec<PooledDocument>], measure: Measure) -> Vec<usize> 
     order
 }
 
-/// Judges in an order, `step` at a time; returns when the final order of methods is reached for good.
+/// Judges in an order, `step` at a time; returns the number of judgments at which the final order of methods is
+/// reached for good.
 fn judged_in(
     order: &[(usize, usize)],
     truth: &[Vec<(bool, PooledDocument)>],
@@ -150,7 +153,7 @@ pub fn simulate(measure: Measure, n_data_sets: usize, step: usize, seed: u64) ->
             if stopped.is_none() && n_judged > 0 && order.certainty >= CONFIDENCE {
                 stopped = Some((n_judged, order.order == last));
             }
-            // What no judgment has told anything about yet is drawn at random.
+            // Without any informative judgments yet, documents are drawn at random.
             let next: Vec<(usize, usize)> = match n_judged {
                 0 => all[..step].to_vec(),
                 _ => pool.next(step, data_set).iter().map(|found| (found.query, found.document)).collect(),

@@ -59,20 +59,20 @@ pub struct ServedTree {
     pub root: PathBuf,
 }
 
-/// Searches the trees that an engine has when the reader is opened, in their current state.
+/// Searches the trees that an engine contained when the reader was opened, in their current state.
 pub struct Reader {
     engine: Arc<dyn Engine>,
     embedder: Arc<dyn Embedder>,
     options: ReadOptions,
     trees: Vec<ServedTree>,
-    /// Whether these are known.
+    /// True once `trees` is known.
     is_open: bool,
     snapshot: RwLock<Arc<Snapshot>>,
     files: Cache<PortableFile>,
     terms: Arc<Cache<HashMap<String, TermCount>>>,
 }
 
-/// All trees at a moment.
+/// All trees at one point in time.
 struct Snapshot {
     /// The heads that were found; each names the state of its tree.
     heads: BTreeMap<String, Head>,
@@ -81,7 +81,7 @@ struct Snapshot {
     totals: Totals,
 }
 
-/// A tree at a moment.
+/// A tree at one point in time.
 struct TreeSnapshot {
     head: Head,
     state: TreeState,
@@ -150,7 +150,7 @@ impl Reader {
         &self.trees
     }
 
-    /// Numbers of files and units of all trees, as they were last seen.
+    /// Numbers of files and units of all trees, as last seen.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.snapshot().totals
@@ -178,10 +178,10 @@ impl Reader {
         })
     }
 
-    /// An index of no file, whose trees are known.
+    /// An index without files that knows the trees.
     ///
     /// # Errors
-    /// None that are known.
+    /// Currently none.
     pub fn empty(&self) -> Result<Index, EngineError> {
         let snapshot = self.snapshot();
         self.index(&snapshot, &Positions::new(), self.counts(&snapshot), &HashSet::new())
@@ -199,7 +199,8 @@ impl Reader {
             if matches!(found, Err(EngineError::Unavailable { .. })) {
                 return found;
             }
-            // What a snapshot names is removed only after a head was replaced, so that it was all there if none was.
+            // Data of a snapshot are removed only after a head was replaced, so with unchanged heads, none were
+            // missing.
             if self.heads()? == snapshot.heads {
                 return found;
             }
@@ -234,7 +235,7 @@ impl Reader {
             if written == text || text != query {
                 return Ok(index);
             }
-            // Once more, with the symbols as the code has them.
+            // Retries with the symbols spelled as in the code.
             text = written;
         }
     }
@@ -274,7 +275,7 @@ impl Reader {
         let weights = sparse(weights.iter().map(|(term, weight)| (term.as_str(), *weight)));
         let symbols = Index::symbols_of(text);
         let engine = &*self.engine;
-        // The engine may answer them at the same time.
+        // The engine may answer both concurrently.
         let found = thread::scope(|scope| {
             let by_terms = scope.spawn(|| engine.with_terms(&weights, depth, within));
             // Files are scored relative to the best one, whether or not it passes.
@@ -374,7 +375,7 @@ impl Reader {
         Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The heads of the served trees, by name; of all trees before they are known.
+    /// The heads of the served trees, by name; of all trees before the served ones are known.
     fn heads(&self) -> Result<BTreeMap<String, Head>, EngineError> {
         let is_served = |name: &str| !self.is_open || self.trees.iter().any(|tree| tree.name == name);
         let mut heads = BTreeMap::new();
@@ -386,7 +387,7 @@ impl Reader {
         Ok(heads)
     }
 
-    /// Takes the trees as they are now.
+    /// Updates the snapshot to the current trees.
     fn refresh(&self) -> Result<(), EngineError> {
         for _ in 0..MAX_TRIES {
             let (before, heads) = (self.snapshot(), self.heads()?);
@@ -411,7 +412,7 @@ impl Reader {
         Err(EngineError::Replaced)
     }
 
-    /// A tree by its head; none if parts of it are gone, since it has another head.
+    /// A tree by its head; `None` if parts of it are gone because the head was replaced.
     fn tree(&self, name: &str, head: &Head) -> Result<Option<TreeSnapshot>, EngineError> {
         let Some(state) = layout::state(&*self.engine, head)? else { return Ok(None) };
         if state.model != self.embedder.id() {
@@ -431,7 +432,7 @@ impl Snapshot {
         Some((tree, files.binary_search_by(|file| file.path.as_str().cmp(path)).ok()?))
     }
 
-    /// The position of the file of a unit, if a tree has it now.
+    /// The position of the file of a unit, if a tree currently contains it.
     fn position(&self, unit: &str) -> Option<(usize, usize)> {
         let file = unit.split('/').next()?;
         let mut trees = self.trees.iter().enumerate();
@@ -472,7 +473,7 @@ impl TermCounts for CountedTerms {
     }
 }
 
-/// Something that a tree names is not there.
+/// The error for missing data that a tree refers to.
 fn gone(key: &str) -> EngineError {
     EngineError::Damaged { key: key.to_owned(), problem: "it is not there".to_owned() }
 }

@@ -26,8 +26,8 @@ use crate::model;
 /// Results show their whole code.
 const SHOWN: Shown = Shown { units: true, excerpt: Excerpt::All, context: (0, 0) };
 
-/// Opens the index of a session as its files are now, or as it is; whether it was built or updated, and what the user should
-/// know.
+/// Opens the index of a session, refreshed to the current files or as it is. Returns whether it was built or
+/// updated, and warnings for the user.
 fn open(session: &Session) -> Result<(bool, Vec<String>), SessionError> {
     let told = Mutex::new((false, Vec::new()));
     session.snapshot(Some(Instant::now()), &|notice| {
@@ -51,8 +51,8 @@ fn open(session: &Session) -> Result<(bool, Vec<String>), SessionError> {
     Ok(told.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// A result: the fields of `quarry.Result` in their order, without the code if the file has changed since it was indexed,
-/// with the signals as JSON, which few read.
+/// A result: the fields of `quarry.Result` in order, without the code if the file has changed since it was indexed.
+/// The signals are JSON, because they are rarely read.
 #[derive(IntoPyObject)]
 pub(crate) struct Row(
     usize,
@@ -70,7 +70,7 @@ pub(crate) struct Row(
 );
 
 impl Row {
-    /// `None` of a result that is a file.
+    /// Returns `None` for a result that is a file.
     fn of(result: ResultView) -> Option<PyResult<Self>> {
         let ResultView { rank, score, root, path, language, unit, .. } = result;
         let UnitView { start_line, end_line, name, kind, signature, snippet, parts, is_outdated, .. } = unit?;
@@ -83,7 +83,7 @@ impl Row {
     }
 }
 
-/// The fields of `quarry.Answer`. Converting them takes less than reading the JSON that the program prints.
+/// The fields of `quarry.Answer`. Converting them is faster than parsing the JSON that the program prints.
 #[derive(IntoPyObject)]
 pub(crate) struct Found(Vec<Row>, Option<bool>, f64, f64, Vec<String>);
 
@@ -95,7 +95,7 @@ impl Found {
     }
 }
 
-/// The number that a program reads in JSON: the shortest decimal fraction of this number.
+/// The number that a program reads from JSON: the shortest decimal fraction for this number.
 fn as_in_json(value: f32) -> f64 {
     value.to_string().parse().unwrap_or(f64::from(value))
 }
@@ -111,7 +111,7 @@ pub(crate) struct Index {
     warnings: Vec<String>,
 }
 
-/// What a search may find, and how much of it.
+/// Restrictions of a search and limits of its results.
 #[derive(FromPyObject)]
 pub(crate) struct Request {
     k: Option<usize>,
@@ -122,7 +122,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// The request, and what `defaults` say where it says nothing.
+    /// The options of the request, with `defaults` for those that it does not set.
     fn over(&self, defaults: &SearchDefaults) -> SearchDefaults {
         SearchDefaults {
             limit: self.k.unwrap_or(defaults.limit),
@@ -320,7 +320,7 @@ impl Index {
 }
 
 impl Index {
-    /// Asks the index as it was opened last.
+    /// Queries the index as it was last opened.
     fn ask<T: Send + 'static>(
         &self,
         py: Python<'_>,

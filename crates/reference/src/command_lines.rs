@@ -1,5 +1,4 @@
-//! Tests of the command line as a whole: what the documentation says to type can be typed, and options may stand
-//! anywhere.
+//! Tests of the command line as a whole: documented command lines are valid, and options may appear anywhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,20 +7,20 @@ use clap::error::ErrorKind;
 use expect_test::expect_file;
 use pulldown_cmark::{CodeBlockKind, Event, Parser as Markdown, Tag, TagEnd};
 
-/// What stands between two commands on one line of a shell.
+/// Separators of two commands on one shell line.
 const SEPARATORS: [&str; 8] = ["|", "||", "&&", ";", "&", ">", ">>", "<"];
 
 /// A command line of Quarry in a document.
 struct CommandLine {
-    /// Where it stands, for people.
+    /// Human-readable location in the document.
     location: String,
     words: Vec<String>,
-    /// Whether it is to be typed unchanged: in a block of its own rather than in a sentence, which may leave out
-    /// what everybody knows.
+    /// True if it is to be typed unchanged: in a separate block rather than in a sentence, which may omit the
+    /// obvious parts.
     is_whole: bool,
 }
 
-/// The documents that tell people what to type.
+/// The documents with command lines for users.
 fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut documents: Vec<PathBuf> =
@@ -40,7 +39,7 @@ fn documents() -> Vec<PathBuf> {
     documents
 }
 
-/// The command lines in the blocks and the sentences of a Markdown text.
+/// The command lines in the code blocks and sentences of a Markdown text.
 fn command_lines(name: &str, text: &str) -> Vec<CommandLine> {
     let mut found = Vec::new();
     let mut add = |offset: usize, line: &str, is_whole: bool| {
@@ -49,7 +48,7 @@ fn command_lines(name: &str, text: &str) -> Vec<CommandLine> {
             found.push(CommandLine { location: location.clone(), words, is_whole });
         }
     };
-    // Whether a block holds command lines, and whether output is among them.
+    // Flags of the current block: it contains command lines, and it includes their output.
     let (mut is_shell, mut has_output) = (false, false);
     for (event, range) in Markdown::new(text).into_offset_iter() {
         match event {
@@ -72,9 +71,9 @@ fn command_lines(name: &str, text: &str) -> Vec<CommandLine> {
     found
 }
 
-/// The arguments of the calls of Quarry on a line of a shell.
+/// The arguments of the calls of Quarry on a shell line.
 fn quarry_commands(line: &str, location: &str) -> Vec<Vec<String>> {
-    // Command substitutions, which a shell replaces by their output.
+    // Command substitutions, which a shell replaces with their output.
     let (line, inner) =
         match line.split_once("$(").and_then(|(before, rest)| Some((before, rest.split_once(')')?))) {
             Some((before, (inner, after))) => (format!("{before} {after}"), Some(inner)),
@@ -91,7 +90,7 @@ fn quarry_commands(line: &str, location: &str) -> Vec<Vec<String>> {
         .filter_map(|words| match words {
             [cargo, run, rest @ ..] if cargo == "cargo" && run == "run" => {
                 let begin = rest.iter().position(|word| word == "--")?;
-                // Examples are other programs.
+                // Examples are different programs.
                 if rest[..begin].iter().any(|word| word == "--example") {
                     return None;
                 }
@@ -107,13 +106,13 @@ fn quarry_commands(line: &str, location: &str) -> Vec<Vec<String>> {
     commands
 }
 
-/// Whether a word before a command sets a variable for it.
+/// Returns true if a word before a command sets a variable for it.
 fn sets_variable(word: &str) -> bool {
     word.split_once('=')
         .is_some_and(|(name, _)| name.bytes().all(|byte| byte == b'_' || byte.is_ascii_uppercase()))
 }
 
-/// Why a command line cannot be parsed.
+/// The reason why a command line cannot be parsed.
 fn problem_of(line: &CommandLine) -> Option<String> {
     let words = std::iter::once("quarry").chain(line.words.iter().map(String::as_str));
     let error = quarry_cli::parse(words).err()?;
@@ -163,8 +162,8 @@ fn command_lines_are_found_in_blocks_and_sentences() {
     assert!(problem(&["data", "split"], true).is_some() && problem(&["data", "split"], false).is_none());
 }
 
-/// Help texts of all commands, a file for each of the commands that `quarry --help` lists, so that a change of wording
-/// is seen and read as one. `UPDATE_EXPECT=1 cargo test` rewrites them.
+/// Help texts of all commands, in one file for each of the commands that `quarry --help` lists, so that a change of
+/// wording is visible in review. `UPDATE_EXPECT=1 cargo test` rewrites them.
 #[test]
 fn help_texts_are_those_that_were_read() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/tests/snapshots/help");
@@ -189,7 +188,7 @@ fn help_texts_are_those_that_were_read() {
     assert!(kept.is_empty(), "help texts of unknown commands: {kept:?} in {}", directory.display());
 }
 
-/// Calls `check` with every command, and the names that lead to it.
+/// Calls `check` with every command and the names that lead to it.
 fn for_each_command(command: &clap::Command, names: &str, check: &mut dyn FnMut(&clap::Command, &str)) {
     let names = format!("{names} {}", command.get_name());
     check(command, names.trim());
@@ -205,7 +204,7 @@ fn options_may_stand_between_the_other_arguments_of_every_command() {
         n_commands += 1;
         for positional in command.get_positionals() {
             let at_least = positional.get_num_args().map_or(1, |range| range.min_values());
-            // The values before an option and those after it are counted apart.
+            // Values before an option and those after it are counted separately.
             assert!(
                 at_least <= 1,
                 "{names}: {} takes {at_least} values without an option between",

@@ -11,7 +11,7 @@ use quarry_corpus::formats::FORMATS;
 use quarry_eval::protocol::{DISCREPANCIES, PROTOCOLS};
 use quarry_source::{Language, languages};
 
-/// Compares a page below its heading with the file of this name.
+/// Compares the part of a page below its heading with the file of this name.
 fn check(name: &str, heading: &str, text: &str) {
     let page = format!(
         "<!-- Generated from the program's definitions: UPDATE_EXPECT=1 cargo test -p quarry-reference rewrites this \
@@ -22,7 +22,7 @@ fn check(name: &str, heading: &str, text: &str) {
     expect_file![path].assert_eq(&page);
 }
 
-/// Text as Markdown: outside of code, what could be read as a tag is not one.
+/// Escapes text for Markdown: outside of code, text that could be read as a tag.
 fn escaped(text: &str) -> String {
     let parts = text.split('`').enumerate();
     let parts = parts.map(|(n, part)| if n % 2 == 0 { part.replace('<', "&lt;") } else { part.to_owned() });
@@ -34,7 +34,7 @@ fn cell(text: &str) -> String {
     escaped(text).replace('|', "\\|")
 }
 
-/// Names as code, with commas between.
+/// Names as code, separated by commas.
 fn codes<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
@@ -66,7 +66,7 @@ fn about(command: &Command) -> String {
     command.get_about().map(ToString::to_string).unwrap_or_default()
 }
 
-/// The names of the commands that do something: those without others below them, and those that also run alone.
+/// The names of the executable commands: those without subcommands, and those that also run without one.
 fn leaves(command: &Command) -> Vec<String> {
     let mut found = Vec::new();
     for below in visible(command) {
@@ -78,7 +78,7 @@ fn leaves(command: &Command) -> Vec<String> {
     found
 }
 
-/// The commands below one, with what they do, a line each.
+/// The subcommands of a command with their descriptions, one per line.
 fn tree(command: &Command, indent: &str) -> String {
     let mut text = String::new();
     for below in visible(command) {
@@ -89,12 +89,12 @@ fn tree(command: &Command, indent: &str) -> String {
     text
 }
 
-/// The commands whose options have an entry of their own on the page.
+/// The commands whose options have a separate entry on the page.
 fn documented(command: &Command) -> Vec<&Command> {
     std::iter::once(command).chain(visible(command).flat_map(documented)).collect()
 }
 
-/// The arguments of an entry of the page. The page of protocols has their inputs.
+/// The arguments of an entry of the page. Inputs of protocols are on the page of protocols.
 fn arguments(command: &Command) -> Vec<ShownArgument> {
     let is_shown = |argument: &&Arg| {
         !argument.is_hide_set()
@@ -111,7 +111,7 @@ fn arguments(command: &Command) -> Vec<ShownArgument> {
     command.get_arguments().filter(is_shown).map(shown).collect()
 }
 
-/// An argument as the page lists it, with the group of options that it is defined in.
+/// An argument as listed on the page, with the group of options that defines it.
 struct ShownArgument {
     name: String,
     group: Option<String>,
@@ -135,14 +135,14 @@ fn title(type_name: &str) -> String {
 /// A group of options: its heading, and the lines of its options.
 type Group = (String, Vec<String>);
 
-/// What several commands have.
+/// Options shared by several commands.
 struct SharedOptions {
     groups: Vec<Group>,
-    /// Names and lines of options that belong to no such group.
+    /// Names and lines of options that are not in a shared group.
     single: BTreeMap<String, String>,
 }
 
-/// An option outside of shared groups is described once if so many commands have it.
+/// Minimum number of commands with an option outside of shared groups for it to be described only once.
 const MANY: usize = 2;
 
 impl SharedOptions {
@@ -157,7 +157,7 @@ impl SharedOptions {
         }
         let mut shared = Self { groups: Vec::new(), single: BTreeMap::new() };
         for (group, _) in numbers.into_iter().filter(|(_, n_commands)| *n_commands > 1) {
-            // Of types with one name the first has the heading.
+            // Of types with the same name, the first one gets the heading.
             if !shared.groups.iter().any(|(title, _)| *title == group.0) {
                 shared.groups.push(group);
             }
@@ -169,7 +169,7 @@ impl SharedOptions {
                 *numbers.entry((&argument.name, &argument.line)).or_default() += 1;
             }
         }
-        // Of options with one name the most frequent is described once.
+        // Of options with the same name, the most frequent one is described once.
         let mut numbers: Vec<_> = numbers.into_iter().filter(|(_, n_commands)| *n_commands >= MANY).collect();
         numbers.sort_by_key(|(_, n_commands)| *n_commands);
         let single = numbers.into_iter().map(|((name, line), _)| (name.clone(), line.clone())).collect();
@@ -190,7 +190,7 @@ impl SharedOptions {
         groups_of(arguments).into_iter().filter(|group| self.groups.contains(group)).collect()
     }
 
-    /// The arguments that are not in shared groups.
+    /// The arguments outside of shared groups.
     fn own<'a>(&self, arguments: &'a [ShownArgument]) -> Vec<&'a ShownArgument> {
         let groups = self.groups(arguments);
         let is_own = |argument: &&ShownArgument| {
@@ -199,7 +199,7 @@ impl SharedOptions {
         arguments.iter().filter(is_own).collect()
     }
 
-    /// Whether an option is described among those outside of groups.
+    /// Returns true if an option is among those described outside of groups.
     fn is_single(&self, argument: &ShownArgument) -> bool {
         self.single.get(&argument.name) == Some(&argument.line)
     }
@@ -223,14 +223,14 @@ fn write_command(text: &mut String, command: &Command, parents: &str, level: usi
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").split_whitespace().collect::<Vec<_>>().join(" ");
     let _ = write!(text, "\n{} {name}\n", "#".repeat(level));
-    // What follows the name, where a command also runs alone only that form.
+    // The usage after the name; if a command also runs without a subcommand, only that form.
     let usage =
         usage.trim_start_matches(&name).split(&name).next().unwrap_or_default().replace("[OPTIONS]", "");
     let usage = usage.split_whitespace().collect::<Vec<_>>().join(" ");
     if !usage.is_empty() && !command.is_subcommand_required_set() {
         let _ = write!(text, "\nUsage: `{usage}`\n");
     }
-    // What follows the line at the top of the page.
+    // The text after the first line of the page.
     if let Some((_, more)) =
         command.get_long_about().map(ToString::to_string).as_deref().and_then(|long| long.split_once("\n\n"))
     {
@@ -259,7 +259,7 @@ fn write_command(text: &mut String, command: &Command, parents: &str, level: usi
     }
 }
 
-/// How a list names an argument: an option by its long name, another one by that of its value.
+/// Name of an argument in a list: the long name of an option, otherwise the name of its value.
 fn name(argument: &Arg) -> String {
     match argument.get_long() {
         Some(long) => format!("--{long}"),
@@ -277,7 +277,7 @@ fn line(argument: &Arg) -> String {
         _ => String::new(),
     };
     let long = argument.get_long().map(|long| match argument.is_require_equals_set() {
-        // Without the sign, the value would be taken for an argument.
+        // Without the equals sign, the value would be parsed as an argument.
         true => format!("--{long}[={value}]"),
         false => format!("--{long} {value}").trim_end().to_owned(),
     });

@@ -69,7 +69,7 @@ pub trait Sandbox: Send + Sync {
     /// When the program could not be started. How it ended, successfully or not, is an [`Outcome`].
     fn run(&self, program: &Program, limits: &Limits) -> Result<Outcome, Error>;
 
-    /// Why programs of a language cannot be run in it, and what to do; `None` if they can.
+    /// The reason why programs of a language cannot be run in it, with the remedy; `None` if they can.
     fn problem(&self, runner: &Runner) -> Result<Option<String>, Error> {
         Ok(runner.problem())
     }
@@ -110,8 +110,8 @@ pub struct Program {
     pub environment: Vec<(String, String)>,
     /// Directories of the machine that the program sees read-only as `/opt/NAME`. Not available without isolation.
     pub read_only: Vec<(String, PathBuf)>,
-    /// Whether it gets a pipe for reports, separate from its output: the number of the descriptor is in the
-    /// environment variable [`REPORT_VARIABLE`].
+    /// If true, the program gets a pipe for reports, separate from its output: the number of the descriptor is in
+    /// the environment variable [`REPORT_VARIABLE`].
     pub reports: bool,
 }
 
@@ -240,7 +240,7 @@ impl fmt::Display for MemoryBound {
     }
 }
 
-/// Why a program could not be run.
+/// The reason why a program could not be run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -14,13 +14,13 @@ const FUNCTION: &str = "func";
 /// The prefix of its variables' names, before their number.
 const VARIABLE: &str = "arg_";
 
-/// Words for the object that a method is called on.
+/// Words that denote the object that a method is called on.
 const RECEIVERS: [&str; 5] = ["self", "this", "cls", "Self", "static"];
 
-/// The occurrences of the names of the first function of `tree` and of its variables, with what they become: ascending
-/// and disjoint byte ranges. Variables are the parameters, what the rules of the language call local, and named
-/// functions within the function; they are numbered in the order in which they first occur. `None` without a function, or if
-/// time is up.
+/// The occurrences of the names of the first function of `tree` and of its variables, with their replacements:
+/// ascending and disjoint byte ranges. Variables are the parameters, the names that the language's rules declare
+/// local, and named functions within the function; they are numbered in order of first occurrence. `None` if there
+/// is no function, or if time is up.
 pub(crate) fn find_names(
     tree: &Tree,
     rules: &Rules,
@@ -41,7 +41,7 @@ pub(crate) fn find_names(
                 Some(ShapeCapture::Parameter) if is_within(&function.bytes) => {
                     add_variables(node, source, &mut variables);
                 }
-                // What is given the function itself has its name.
+                // A variable that holds the function itself has the function's name.
                 Some(ShapeCapture::Local)
                     if is_within(&function.bytes)
                         && (is_within(&function.body)
@@ -76,7 +76,7 @@ pub(crate) fn find_names(
     for leaf in &leaves {
         let bytes = leaf.byte_range();
         let text = &source[bytes.clone()];
-        // What the dollar sign of PHP stands before is one name with it.
+        // In PHP, the dollar sign and the name after it are one name.
         let start = variable_of_php(leaf).map_or(bytes.start, |variable| variable.start_byte());
         let access = access_before(&source[..start]);
         if definition == Some(bytes.start) {
@@ -100,7 +100,7 @@ pub(crate) fn find_names(
             let is_shorthand = leaf.kind().starts_with("shorthand")
                 || leaf.parent().is_some_and(|parent| parent.kind().starts_with("shorthand"));
             let name = match is_shorthand {
-                // The name of a field, which stays, and of a variable.
+                // A shorthand for a field, whose name stays, and a variable.
                 true => format!("{}: {name}", String::from_utf8_lossy(text)),
                 false => name.clone(),
             };
@@ -125,7 +125,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// A name that nothing has: one with an underscore, where it is a word of the language or a name already.
+/// A name that is not taken: with underscores appended if it is a keyword or already in use.
 fn free_name(mut name: String, is_taken: &dyn Fn(&str) -> bool) -> String {
     while is_taken(&name) {
         name.push('_');
@@ -133,7 +133,7 @@ fn free_name(mut name: String, is_taken: &dyn Fn(&str) -> bool) -> String {
     name
 }
 
-/// The names that a variable or a pattern declares. In patterns, what begins with a capital letter is a constructor.
+/// The names that a variable or a pattern declares. In patterns, capitalized names are constructors.
 fn add_variables<'s>(node: Node<'_>, source: &'s [u8], variables: &mut HashSet<&'s [u8]>) {
     let is_pattern = node.child_count() > 0 && node.kind() != "variable_name";
     for leaf in leaves(node, &node.byte_range()) {
@@ -150,7 +150,7 @@ fn add_variables<'s>(node: Node<'_>, source: &'s [u8], variables: &mut HashSet<&
     }
 }
 
-/// Whether a leaf may be the name of a variable, by what grammars call such a leaf.
+/// Returns true if a leaf may be the name of a variable, by its kind in the grammar.
 pub(crate) fn is_variable(leaf: &Node<'_>) -> bool {
     match leaf.kind() {
         "identifier"
@@ -167,7 +167,7 @@ fn variable_of_php<'t>(leaf: &Node<'t>) -> Option<Node<'t>> {
     leaf.parent().filter(|parent| leaf.kind() == "name" && parent.kind() == "variable_name")
 }
 
-/// Whether a leaf may be the name of a function that is called.
+/// Returns true if a leaf may be the name of a called function.
 fn is_called_by_name(leaf: &Node<'_>) -> bool {
     let is_name = matches!(
         leaf.kind(),
@@ -187,12 +187,13 @@ fn access_before(before: &[u8]) -> Option<&[u8]> {
     Some(&object[..end])
 }
 
-/// Likewise, of what is called: also `a` of `a->`, which elsewhere stands between the parameter of a closure and its body.
+/// Like [`access_before`], for the receiver of a call: also `a` of `a->`, where `->` otherwise separates the
+/// parameter of a closure from its body.
 fn called_on(before: &[u8]) -> Option<&[u8]> {
     access_before(before).or_else(|| before.strip_suffix(b"->"))
 }
 
-/// Whether a text ends with a word for the object that a method is called on.
+/// Returns true if a text ends with a word that denotes the object that a method is called on.
 fn is_receiver(text: &[u8]) -> bool {
     let start =
         text.iter().rposition(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_').map_or(0, |at| at + 1);
@@ -270,7 +271,7 @@ mod tests {
             "def f(a, b):\n    return arg_0(func, a, b)\n",
             "def func_(arg_1, arg_2):\n    return arg_0(func, arg_1, arg_2)\n",
         );
-        // `func` is a word of the language.
+        // `func` is a keyword.
         check(
             "go",
             "func Sum(xs []int, of T) (n int) {\n\tfor _, x := range xs { n += x }\n\ty := T{n: n, m: of.n}\n\treturn Sum(y.xs, of)\n}\n",

@@ -9,16 +9,16 @@ use crate::unit::References;
 /// A block of code in a different language than its file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Block {
-    /// All of it, with the marks at its ends: tags, fences.
+    /// Range of the whole block, including the delimiters at its ends: tags, fences.
     pub bytes: Range<usize>,
-    /// Range between the marks: of fences whole lines.
+    /// Range between the delimiters; for fences, whole lines.
     pub code: Range<usize>,
-    /// Prefixes of the lines of the code, such as the `>` of a quotation: ascending and disjoint.
+    /// Prefixes of the lines of the code, such as the `>` of a quotation: ascending and disjoint ranges.
     pub gutters: Vec<Range<usize>>,
     pub language: Language,
-    /// Whether the code has units of its own, rather than being part of the text around it.
+    /// True if the code has units of its own, rather than being part of the text around it.
     pub has_units: bool,
-    /// References in the code, relative to it, as far as they are known before it is cut.
+    /// References in the code, relative to it, as far as they are known before it is split.
     pub references: References,
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn code_language(name: &str) -> Option<Language> {
     language_called(name.trim()).filter(|language| language.grammar().is_some())
 }
 
-/// A block of whole rows of code, below rows that mark it.
+/// A block of whole rows of code, below rows that delimit it.
 pub(crate) fn block_of_rows(
     lines: &Lines,
     language: Language,

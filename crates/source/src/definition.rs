@@ -20,7 +20,7 @@ pub(crate) struct Definition {
     pub(crate) doc_bytes: Vec<Range<usize>>,
     /// Span, including the leading comment and decorators.
     pub(crate) bytes: Range<usize>,
-    /// Whether it may hold other definitions, which become units of their own.
+    /// True if it may contain other definitions, which become separate units.
     pub(crate) is_open: bool,
 }
 
@@ -31,17 +31,17 @@ const MAX_NESTING: usize = 32;
 /// The definitions, nesting depths and tests of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Structure {
-    /// In ascending order of starts; disjoint, except that those in an open one follow it.
+    /// In ascending order of starts; disjoint, except that those within an open one follow it.
     pub(crate) definitions: Vec<Definition>,
     /// For each row, the depth in the tree of the node that begins there: the lower, the better to split before it.
-    /// `u16::MAX` if nothing begins there, if a comment belongs to the node, and within definitions that are not
+    /// `u16::MAX` if nothing begins there, if a comment belongs to the node, or within definitions that are not
     /// open. Empty for files without a tree.
     pub(crate) row_depths: Vec<u16>,
-    /// Bytes of tests, and of scopes that are for tests: ascending, disjoint.
+    /// Bytes of tests, and of scopes that contain tests: ascending, disjoint.
     pub(crate) test_bytes: Vec<Range<usize>>,
 }
 
-/// Finds the definitions of `tree` in one walk, which does not go into functions that are not long.
+/// Finds the definitions of `tree` in one walk, which skips the bodies of short functions.
 pub(crate) fn find_definitions(
     tree: &Tree,
     rules: &Rules,
@@ -82,7 +82,7 @@ pub(crate) fn find_definitions(
 /// Maximum number of line ends between documentation and what it documents.
 const MAX_DOC_LINE_ENDS: usize = 4;
 
-/// Bytes of a comment that tell whether it is about the whole file.
+/// Number of bytes of a comment that are searched for signs that it is about the whole file.
 const HEADER_BYTES: usize = 2000;
 
 /// Words of comments about the whole file, such as licenses.
@@ -91,12 +91,12 @@ const HEADER_WORDS: [&[u8]; 4] = [b"opyright", b"icense", b"@file", b"@module"];
 /// Comments and prefixes without blank lines between them, except below documentation.
 struct Run {
     bytes: Range<usize>,
-    /// Whether it begins on a line with other code, to which it belongs.
+    /// True if it begins on a line with other code, to which it belongs.
     is_trailing: bool,
-    /// Whether it contains documentation.
+    /// True if it contains documentation.
     is_doc: bool,
     comments: Vec<Range<usize>>,
-    /// Whether one of the prefixes marks a test.
+    /// True if one of the prefixes marks a test.
     is_test: bool,
 }
 
@@ -130,7 +130,7 @@ struct Matched<'tree> {
     doc: Option<Node<'tree>>,
 }
 
-/// The value captured by the first pattern in the rule file.
+/// The value captured by the pattern that comes first in the rule file.
 struct First<T> {
     pattern: usize,
     value: Option<T>,
@@ -143,7 +143,7 @@ impl<T> Default for First<T> {
 }
 
 impl<T> First<T> {
-    /// Takes `value` if `pattern` comes before those seen so far; returns whether it does.
+    /// Takes `value` if `pattern` precedes all previous ones; returns whether it does.
     fn offer(&mut self, pattern: usize, value: T) -> bool {
         let is_first = pattern < self.pattern;
         if is_first {
@@ -175,7 +175,7 @@ impl<'tree> Finder<'_, 'tree> {
     fn visit(&mut self, node: Node<'tree>, depth: usize) -> bool {
         while let Some(container) = self.containers.pop_if(|container| container.depth >= depth) {
             self.path.truncate(container.path_length);
-            // Broken syntax can put a comment and what follows it into different containers.
+            // Broken syntax can put a comment and the code after it into different containers.
             self.run = None;
         }
         let role = self.rules.role(node.kind_id());
@@ -216,7 +216,7 @@ impl<'tree> Finder<'_, 'tree> {
         self.last_row = Some(row);
         let follows_comment =
             || self.run.as_ref().is_some_and(|run| self.is_adjacent(run, node.start_byte()));
-        // A row more where the parser was given a line end more.
+        // There is an extra row if the parser was given an extra line end.
         let is_row = row < self.structure.row_depths.len();
         if role.is(Role::NAMED) && is_row && !follows_comment() {
             self.structure.row_depths[row] = u16::try_from(depth).unwrap_or(u16::MAX);
@@ -273,12 +273,12 @@ impl<'tree> Finder<'_, 'tree> {
         })
     }
 
-    /// Returns whether a comment or prefix documents what follows, also below blank lines.
+    /// Returns whether a comment or prefix documents the code after it, even with blank lines in between.
     fn is_doc(&self, bytes: &Range<usize>) -> bool {
         let text = &self.source[bytes.clone()];
         let rest = self.rules.docs.iter().find_map(|start| {
             let rest = text.strip_prefix(start.as_bytes())?;
-            // `////` and `/***/` are rulers, `/**/` is empty, and `///<` follows what it documents.
+            // `////` and `/***/` are rulers, `/**/` is empty, and `///<` documents the code before it.
             let last = start.as_bytes().last();
             rest.first().filter(|next| Some(*next) != last && !b"/<".contains(next)).map(|_| rest)
         });
@@ -370,7 +370,7 @@ impl<'tree> Finder<'_, 'tree> {
                 comments = run.comments;
             }
         }
-        // Some grammars include the line end in a node, and put a missing first token before white space.
+        // Some grammars include the line end in a node, or put a missing first token before white space.
         let text = self.source[start..outer.end_byte()].trim_ascii_start();
         let start = outer.end_byte() - text.len();
         let end = start + text.trim_ascii_end().len();
@@ -448,14 +448,14 @@ impl<'tree> Finder<'_, 'tree> {
                 last = Some(part.to_owned());
             }
         }
-        // A name made of omitted parts only, such as `module.exports`.
+        // A name that consists of omitted parts only, such as `module.exports`.
         if let (true, Some(last)) = (self.path.len() == length, last) {
             self.path.push_str(if length > 0 { "." } else { "" });
             self.path.push_str(&last);
         }
     }
 
-    /// The docstring, else the text of `comments`, and its spans.
+    /// The docstring, or else the text of `comments`, and its spans.
     fn doc(&self, docstring: Option<Node>, comments: &[Range<usize>]) -> (String, Vec<Range<usize>>) {
         let text = |bytes: &Range<usize>| String::from_utf8_lossy(&self.source[bytes.clone()]);
         if let Some(docstring) = docstring {
@@ -465,11 +465,11 @@ impl<'tree> Finder<'_, 'tree> {
         let mut docstrings = comments.iter().zip(&texts).filter_map(|(bytes, text)| {
             let mut prefixes = self.rules.doc_prefixes.iter();
             let prefix = prefixes.find(|prefix| text.starts_with(prefix.as_str()))?;
-            // The quotes are the literal's.
+            // The quotes belong to the literal.
             Some((bytes, if prefix.ends_with('"') { text } else { &text[prefix.len()..] }))
         });
         if let Some((bytes, literal)) = docstrings.next_back() {
-            // Without quotes it says that there is none: `@doc false`.
+            // A prefix without quotes states that there is no documentation: `@doc false`.
             let doc = if literal.contains('"') { docstring_text(literal) } else { String::new() };
             let bytes = if doc.is_empty() { Vec::new() } else { vec![bytes.clone()] };
             return (doc, bytes);
@@ -522,11 +522,10 @@ impl<'tree> Finder<'_, 'tree> {
     }
 }
 
-/// Enough of a header to fill a signature, unless it is mostly white space.
+/// Maximum length of a header that is read: enough to fill a signature, unless it is mostly white space.
 const MAX_HEADER_BYTES: usize = 4 * MAX_SIGNATURE_BYTES;
 
-/// A declaration on one line, without the `{`, `:`, `=`, `;` or `,` after it, and without trailing
-/// commas in a list
+/// A declaration on one line, without the `{`, `:`, `=`, `;` or `,` after it, and without trailing commas in a list
 /// that was written on several lines.
 fn collapse_header(header: &str) -> String {
     let mut signature = String::new();
@@ -535,7 +534,7 @@ fn collapse_header(header: &str) -> String {
         if ends_list {
             signature.pop();
         }
-        // `f<` opens a list, `a <` compares.
+        // `f<` opens a list; `a <` is a comparison.
         let opens_types = signature.ends_with('<') && !signature.ends_with(" <");
         let is_tight = signature.ends_with(['(', '['])
             || opens_types
@@ -551,7 +550,8 @@ fn collapse_header(header: &str) -> String {
     signature
 }
 
-/// The parts of a name as the source writes it: `a.b` of `a::b`, type arguments, quotes and brackets left out.
+/// The parts of a name as written in the source: `a` and `b` of `a::b`, without type arguments, quotes and
+/// brackets.
 fn name_parts<'text>(text: &'text str, separators: &[String]) -> Vec<&'text str> {
     let mut parts = Vec::new();
     let mut nesting = 0usize;

@@ -15,8 +15,8 @@ use crate::unit::{Extraction, Limits, MAX_SYNTAX_DIAGNOSTICS, References, Unit, 
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Cuts a file in `language` into units: what lies between the blocks, with their marks, by the rules of that language,
-/// the code of each block by those of its own. All of them together have the time that the limits give a file.
+/// Splits a file in `language` into units: the text between the blocks, with their delimiters, by the rules of that
+/// language, and the code of each block by its own language's rules. All of them share the time limit of one file.
 pub(crate) fn extract(
     language: Language,
     source: &[u8],
@@ -34,7 +34,7 @@ pub(crate) fn extract(
         all: Extraction::default(),
         references,
     };
-    // The text around blocks, without their marks.
+    // The text around blocks, without their delimiters.
     let mut text = source.to_vec();
     for block in blocks.iter().filter(|block| block.has_units) {
         for mark in [block.bytes.start..block.code.start, block.code.end..block.bytes.end] {
@@ -62,7 +62,7 @@ pub(crate) fn extract(
     reader.all
 }
 
-/// The code of a block with spaces in the place of what is not code.
+/// The code of a block, with everything else replaced by spaces.
 fn code_of(source: &[u8], block: &Block) -> Vec<u8> {
     let mut code = source[block.code.clone()].to_vec();
     for gutter in &block.gutters {
@@ -101,13 +101,13 @@ impl EmbeddedReader<'_> {
         line_number(self.lines.row(byte))
     }
 
-    /// Cuts a part into units by what `code` has in its place.
+    /// Splits a part into units; `code` is parsed in place of its text.
     fn cut(&mut self, language: Language, bytes: Range<usize>, code: &[u8]) -> CutPart {
         let part = Part { language, source: &self.source[bytes.clone()], code };
         let mut references = self.references.is_some().then(References::default);
         let section = self.headings.name();
         let mut extraction = parse::read(part, &self.limits(), references.as_mut(), &mut self.headings);
-        // What is above the first heading goes on with the section before the block.
+        // Text above the first heading continues the section before the block.
         let rest = extraction.units.iter_mut().take_while(|unit| unit.name.is_empty());
         rest.filter(|unit| unit.kind == UnitKind::Section).for_each(|unit| unit.name.clone_from(&section));
         CutPart { start: bytes.start, rows: self.line(bytes.start) - 1, extraction, references }
@@ -141,8 +141,8 @@ impl EmbeddedReader<'_> {
         self.add(part);
     }
 
-    /// Cuts what lies around blocks into units; `text` is the file without their marks. Marks alone go on with the unit
-    /// before them, if that is not a definition; otherwise they are returned.
+    /// Splits the text around blocks into units; `text` is the file without their delimiters. If there are only
+    /// delimiters, they are added to the previous unit, unless that is a definition; otherwise they are returned.
     fn read_between(&mut self, language: Language, text: &[u8], bytes: Range<usize>) -> Option<Range<usize>> {
         if !text[bytes.clone()].trim_ascii().is_empty() {
             self.read(language, bytes.clone(), &text[bytes]);
@@ -162,7 +162,8 @@ impl EmbeddedReader<'_> {
         }
     }
 
-    /// Adds what a block was cut into, with the marks before it: as lines of its first unit, if that is not a definition.
+    /// Adds the units of a block, with the delimiters before it as lines of the first unit, unless that is a
+    /// definition.
     fn add_marks(&mut self, language: Language, text: &[u8], marks: Range<usize>, found: CutPart) {
         let start = marks.end - self.source[marks.clone()].trim_ascii_start().len();
         let start_line = self.line(start);
@@ -197,7 +198,7 @@ fn blocks(
     begun: &Instant,
     with_references: bool,
 ) -> Vec<Block> {
-    // A mark in the middle would be taken for that of a file at the beginning of a part.
+    // A byte order mark at the beginning of a part would be mistaken for one at the beginning of a file.
     let is_odd = memchr::memmem::rfind(source, BYTE_ORDER_MARK).is_some_and(|at| at > 0);
     if is_odd || source.len() > limits.parse_bytes {
         return Vec::new();
@@ -216,7 +217,7 @@ fn blocks(
     }
 }
 
-/// Finds out whether a block is worth units of its own: a few lines of a program belong to the section that explains them.
+/// Determines whether a block gets units of its own: a few lines of code belong to the section that explains them.
 fn look_into(source: &[u8], block: &mut Block, limits: &Limits, with_references: bool) {
     let is_definition =
         |unit: &Unit| matches!(unit.kind, UnitKind::Function | UnitKind::Method | UnitKind::Type);
@@ -226,7 +227,7 @@ fn look_into(source: &[u8], block: &mut Block, limits: &Limits, with_references:
         parse::read_file(block.language, &code, limits, references).units.iter().any(is_definition);
 }
 
-/// Returns whether a unit may also have lines that are not code.
+/// Returns whether a unit may be extended to lines that are not code.
 fn may_span(unit: &Unit, bytes: Range<usize>, start_line: u32, end_line: u32) -> bool {
     matches!(unit.kind, UnitKind::Module | UnitKind::Section)
         && bytes.len() <= MAX_UNIT_BYTES
@@ -236,7 +237,7 @@ fn may_span(unit: &Unit, bytes: Range<usize>, start_line: u32, end_line: u32) ->
 /// The blocks between tags, such as `<script lang="ts">` and `</script>`, outside of comments.
 fn find_tagged(source: &[u8], embedded: &[Embedded]) -> Vec<Block> {
     let mut blocks = Vec::new();
-    // Avoids searching repeatedly for closing tags that do not occur again.
+    // Avoids repeated searches for closing tags that do not occur again.
     let mut unclosed: Vec<&str> = Vec::new();
     let mut position = 0;
     while let Some(at) = memchr::memchr(b'<', &source[position..]) {
@@ -271,7 +272,7 @@ fn find_tagged(source: &[u8], embedded: &[Embedded]) -> Vec<Block> {
     blocks
 }
 
-/// The language of a block: the one that its tag names, otherwise the default of the tag. `None` for data and unknown
+/// The language of a block: the one named by its tag, otherwise the default of the tag. `None` for data and unknown
 /// languages.
 fn block_language(tag: &Tag, rule: &Embedded) -> Option<Language> {
     let default = || language_named(&rule.language);
@@ -304,7 +305,7 @@ fn find_closing(text: &[u8], name: &str) -> Option<usize> {
 struct Tag {
     /// Offset after its `>`.
     end: usize,
-    /// Whether it ends with `/>`.
+    /// True if it ends with `/>`.
     is_empty: bool,
     /// Value of the attribute `lang`.
     language: Option<String>,

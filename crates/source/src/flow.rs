@@ -1,21 +1,23 @@
-//! Finds where the values of variables come from, as GraphCodeBERT's models were trained to read it (Guo et al., 2021).
+//! Extracts the data flow between variables as GraphCodeBERT's models were trained to read it (Guo et al., 2021).
 //!
-//! Every token of a function is numbered. A variable or literal is a node; it comes from the tokens that its value was
-//! last assigned at, or that it is computed from. What assigns is data of the language (`[data_flow]` in its rule file,
-//! see [`FlowRules`]); the order in which statements are walked follows the original's extraction, with what it leaves
-//! out: a language's rules name what that knew, not all that the language has.
+//! Every token of a function is numbered. A variable or literal is a node. Its sources are the tokens at which its
+//! value was last assigned, or from which it is computed. The constructs that assign are data of the language
+//! (`[data_flow]` in its rule file, see [`FlowRules`]). The order in which statements are walked follows the
+//! original's extraction, including its omissions: the rules cover the constructs that the original knew, not all
+//! that the language has.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde::Deserialize;
 use tree_sitter::{Node, Tree};
 
-/// The tokens of a function, and the flow of data between them.
+/// The tokens of a function, and the data flow between them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DataFlow {
-    /// In their order, without comments and docstrings. A token of several lines is on one.
+    /// In order, without comments and docstrings. Line breaks within a token are removed.
     pub tokens: Vec<String>,
-    /// Variables and literals that have a source or are one, in ascending order of their tokens. A token may have several.
+    /// Variables and literals that have a source or serve as one, in ascending order of their tokens. A token may
+    /// have several.
     pub nodes: Vec<FlowNode>,
 }
 
@@ -24,7 +26,7 @@ pub struct DataFlow {
 pub struct FlowNode {
     /// Number of its token.
     pub token: usize,
-    /// Numbers of the tokens that its value comes from, ascending; it may be one of them.
+    /// Numbers of the tokens that its value comes from, ascending; may include its own.
     pub sources: Vec<usize>,
 }
 
@@ -32,13 +34,13 @@ pub struct FlowNode {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct FlowRules {
-    /// Text before and after a function that is parsed; belongs to its tokens.
+    /// Text before and after a function that is parsed; part of its tokens.
     pub(crate) around: [String; 2],
-    /// Nodes that are one token, whatever is in them.
+    /// Nodes that are a single token, whatever they contain.
     pub(crate) whole: Vec<String>,
-    /// Statements that say nothing if they hold a single token of `whole`: docstrings.
+    /// Statements that are ignored if they contain a single token of `whole`: docstrings.
     pub(crate) docs: Vec<String>,
-    /// Declarations with the field `name`, and perhaps a value.
+    /// Declarations with the field `name` and an optional value.
     pub(crate) declarations: Vec<String>,
     /// The field of that value.
     pub(crate) value: Option<String>,
@@ -46,21 +48,22 @@ pub(crate) struct FlowRules {
     pub(crate) assignments: Vec<String>,
     /// Assignments of the last node to the first one.
     pub(crate) operator_assignments: Vec<String>,
-    /// Assignments of the last node to the field `left`, read before what is beside them.
+    /// Assignments of the last node to the field `left`, visited before their siblings.
     pub(crate) clauses: Vec<String>,
-    /// Whether the first value is assigned to the first name, the second to the second and so on; else all are to all.
+    /// If true, the first value is assigned to the first name, the second to the second and so on; otherwise every
+    /// value to every name.
     pub(crate) by_position: bool,
-    /// Statements that compute all variables in them from all.
+    /// Statements that compute each variable in them from all of them.
     pub(crate) increments: Vec<String>,
-    /// Statements of which parts may not run.
+    /// Statements with parts that may not run.
     pub(crate) branches: Vec<String>,
-    /// Parts of these before which the variables are as before the statement.
+    /// Parts of these at which the variables have their state before the statement.
     pub(crate) alternatives: Vec<String>,
-    /// Whether all parts after an alternative are alternatives.
+    /// If true, all parts after an alternative are alternatives too.
     pub(crate) rest_is_alternative: bool,
-    /// Whether variables may be as before a branch even if one of its parts must run.
+    /// If true, the state of variables before a branch remains possible even if one of its parts must run.
     pub(crate) keeps_before: bool,
-    /// Loops of which the part after a beginning runs twice.
+    /// Loops in which the part after a header runs twice.
     pub(crate) counting: Vec<CountingLoop>,
     /// Loops over the elements of something, which run twice.
     pub(crate) each: Vec<EachLoop>,
@@ -68,14 +71,14 @@ pub(crate) struct FlowRules {
     pub(crate) loops: Vec<String>,
 }
 
-/// A loop with a beginning.
+/// A loop with a header.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CountingLoop {
     kind: String,
-    /// Kind of the beginning.
+    /// Kind of the header.
     after: String,
-    /// A field of the beginning that runs again.
+    /// A field of the header that runs again.
     again: Option<String>,
 }
 
@@ -87,13 +90,13 @@ pub(crate) struct EachLoop {
     /// The field of the variable.
     #[serde(default)]
     target: String,
-    /// The field of what it is an element of.
+    /// The field of the sequence.
     #[serde(default)]
     source: String,
-    /// Kind of both, where they have no fields; the variable is the second one.
+    /// Kind of both, if they have no fields; the variable is the second one.
     #[serde(default)]
     both: String,
-    /// Whether several variables take several values.
+    /// True if several variables take several values.
     #[serde(default)]
     several: bool,
     /// The field of the body.
@@ -126,13 +129,13 @@ impl FlowRules {
     }
 }
 
-/// Steps after which extraction gives up: loops in loops double the work, and lists of variables multiply it.
+/// Maximum number of steps of an extraction: nested loops double the work, and lists of variables multiply it.
 const MAX_STEPS: usize = 1 << 19;
-/// Depth of nodes after which it gives up.
+/// Maximum depth of nodes.
 const MAX_DEPTH: usize = 200;
 
-/// The tokens of `tree`, and the flow of data between them: none where a statement lacks what its rules ask for, or where
-/// there is too much of it.
+/// The tokens of `tree`, and the data flow between them, which is empty if a statement lacks a part that its rules
+/// require, or if a limit is exceeded.
 pub(crate) fn find_data_flow(tree: &Tree, rules: &FlowRules, comments: &[String], source: &[u8]) -> DataFlow {
     let mut finder = Finder {
         rules,
@@ -170,10 +173,10 @@ struct Token {
     name: usize,
 }
 
-/// A node before those of no use are left out.
+/// A node, before unused ones are removed.
 struct Entry {
     token: usize,
-    /// Whether it is assigned, not used.
+    /// True if it is assigned, false if it is used.
     is_computed: bool,
     sources: BTreeSet<usize>,
 }
@@ -227,7 +230,7 @@ impl Finder<'_> {
         self.by_bytes.get(&(node.start_byte(), node.end_byte())).copied()
     }
 
-    /// The tokens in a node that are variables or literals: whose text is not their kind.
+    /// The tokens in a node that are variables or literals: those whose text differs from their kind.
     fn variables(&mut self, node: Node<'_>) -> Option<Vec<usize>> {
         let (mut found, mut waiting) = (Vec::new(), vec![node]);
         while let Some(node) = waiting.pop() {
@@ -249,7 +252,7 @@ impl Finder<'_> {
         (self.steps <= MAX_STEPS).then_some(())
     }
 
-    /// Appends the entries of a node, and brings the states to those after it.
+    /// Appends the entries of a node, and updates the states to those after it.
     fn visit(&mut self, node: Node<'_>, states: &mut States, entries: &mut Vec<Entry>) -> Option<()> {
         self.step(1)?;
         if self.depth > MAX_DEPTH {
@@ -281,7 +284,7 @@ impl Finder<'_> {
         } else if has(&rules.assignments, node) {
             let (left, right) = (node.child_by_field_name("left"), node.child_by_field_name("right"));
             match right {
-                // A declaration of a type alone is an assignment in some grammars.
+                // In some grammars, a declaration of a type alone is an assignment.
                 None if rules.by_position => Some(()),
                 Some(right) if rules.by_position => {
                     self.assign_by_position(left?, right, true, states, entries)
@@ -341,7 +344,7 @@ impl Finder<'_> {
         }
     }
 
-    /// A variable comes from where it was assigned last; one that was not is a beginning.
+    /// The sources of a variable are its last assignments; an unassigned variable is a source itself.
     fn visit_token(&mut self, node: Node<'_>, states: &mut States, entries: &mut Vec<Entry>) -> Option<()> {
         let token = self.token(node)?;
         if self.tokens[token].text == node.kind() {
@@ -372,7 +375,7 @@ impl Finder<'_> {
         Some(())
     }
 
-    /// Each variable in `name` comes from each in `value`, in an entry of its own.
+    /// Adds each variable in `value` as a source of each variable in `name`, as separate entries.
     fn assign_all(
         &mut self,
         name: Node<'_>,
@@ -391,8 +394,8 @@ impl Finder<'_> {
         Some(())
     }
 
-    /// Each variable in a part of `left` comes from all in the same part of `right`. Parts are taken together unless
-    /// there are as many on both sides.
+    /// All variables in a part of `right` are sources of each variable in the same part of `left`. If both sides
+    /// differ in the number of parts, each side is one part.
     fn assign_by_position(
         &mut self,
         left: Node<'_>,
@@ -491,7 +494,7 @@ impl Finder<'_> {
     }
 }
 
-/// One entry for each token and way, with the sources of all, in the order of the tokens.
+/// Merges the entries of each token and way of use, with the sources of all, in the order of the tokens.
 fn merged(entries: Vec<Entry>) -> impl Iterator<Item = Entry> {
     let mut places: HashMap<(usize, bool), usize> = HashMap::new();
     let mut merged: Vec<Entry> = Vec::new();

@@ -1,5 +1,5 @@
-//! Syntax highlighting of source text: by the names that grammars give to nodes, which agree in what
-//! matters here (a comment is called one everywhere), so that no language needs queries of its own for this.
+//! Syntax highlighting of source text by the names that grammars give to nodes. The relevant names are the same in
+//! all grammars (a comment is a comment everywhere), so languages need no highlighting queries.
 
 use std::ops::Range;
 
@@ -14,11 +14,11 @@ pub enum Highlight {
     String,
     /// A number.
     Number,
-    /// A word of the language.
+    /// A keyword.
     Keyword,
     /// The name of a type.
     Type,
-    /// The name of a function, where it is defined or called.
+    /// The name of a function in its definition or in a call.
     Function,
 }
 
@@ -26,7 +26,7 @@ pub enum Highlight {
 pub(crate) fn find_highlights(tree: &Tree) -> Vec<(Range<usize>, Highlight)> {
     let mut found = Vec::new();
     let mut cursor = tree.walk();
-    // The strings around the current node, by depth; what is inserted into a string is code again.
+    // The strings around the current node, by depth; interpolated parts of a string are code again.
     let mut strings: Vec<(u32, bool)> = Vec::new();
     loop {
         let node = cursor.node();
@@ -63,7 +63,7 @@ pub(crate) fn find_highlights(tree: &Tree) -> Vec<(Range<usize>, Highlight)> {
     }
 }
 
-/// The class of a node and of everything in it.
+/// The class of a node and everything in it.
 pub(crate) fn whole_node(node: &Node) -> Option<Highlight> {
     let kind = node.kind();
     if !node.is_named() {
@@ -83,7 +83,7 @@ pub(crate) fn has_insertion(node: &Node) -> bool {
     (0..node.child_count()).filter_map(|at| node.child(at)).any(|child| is_insertion(child.kind()))
 }
 
-/// Whether a kind of node is code in a string.
+/// Returns true if a kind of node is code within a string.
 fn is_insertion(kind: &str) -> bool {
     kind.contains("interpolation") || kind.contains("substitution") || kind.contains("expansion")
 }
@@ -119,7 +119,7 @@ fn leaf(node: &Node, field: Option<&str>) -> Option<Highlight> {
     if is_named_by && is_type {
         return Some(Highlight::Type);
     }
-    // `object.method(…)`: the last part of what is called.
+    // `object.method(…)`: the last part of the callee.
     let grandparent = parent.parent()?;
     let is_last = parent.end_byte() == node.end_byte();
     let is_called = grandparent

@@ -17,7 +17,7 @@ use crate::rules::{
     CheckRules, Content, Embedded, Manifest, NameScope, ReferenceRules, RuleFile, Rules, ShapeRules,
 };
 
-/// Reads a language by a grammar that only builds with the feature `more-languages` have.
+/// Reads a language by a grammar that is only built with the feature `more-languages`.
 #[cfg(feature = "more-languages")]
 macro_rules! more {
     ($grammar:expr) => {
@@ -32,10 +32,10 @@ macro_rules! more {
     };
 }
 
-/// Whether this build has the grammars of the feature `more-languages`.
+/// True if this build has the grammars of the feature `more-languages`.
 pub const HAS_MORE_LANGUAGES: bool = cfg!(feature = "more-languages");
 
-/// One line for every language with rules: its name, and its grammar.
+/// One line for every language with rules: its name and its reader.
 const REGISTRY: &[(&str, Reader)] = &[
     ("asciidoc", Reader::Prose(Prose::AsciiDoc)),
     ("bash", Reader::Syntax(tree_sitter_bash::LANGUAGE)),
@@ -97,15 +97,15 @@ pub(crate) enum Prose {
 pub(crate) enum Reader {
     /// By a grammar and the rule file's query.
     Syntax(LanguageFn),
-    /// At headings, but for the blocks of other languages in it.
+    /// At headings, except for the blocks of other languages in it.
     Prose(Prose),
     /// By the languages of its cells.
     Notebook,
-    /// At blank lines, but for the blocks of other languages in it.
+    /// At blank lines, except for the blocks of other languages in it.
     Markup,
     /// At blank lines.
     Lines,
-    /// At blank lines, as this build lacks the grammar that the rules are for.
+    /// At blank lines, because this build lacks the grammar for the rules.
     #[cfg_attr(feature = "more-languages", expect(dead_code, reason = "this build has all grammars"))]
     Lacking,
     /// Not at all: rules for other languages to inherit.
@@ -154,27 +154,27 @@ impl Language {
             .map_or(&[], |(_, shared)| &shared.extensions)
     }
 
-    /// Whole file names, such as `Makefile`.
+    /// Complete file names, such as `Makefile`.
     pub fn file_names(self) -> &'static [String] {
         &self.0.file.file_names
     }
 
-    /// Programs that a `#!` line of its files names, without version.
+    /// Programs named by the `#!` line of its files, without version.
     pub fn interpreters(self) -> &'static [String] {
         &self.0.file.interpreters
     }
 
-    /// Whether its definitions or sections are units; otherwise it is split into line windows.
+    /// Returns true if its definitions or sections are units; otherwise it is split into line windows.
     pub fn has_rules(self) -> bool {
         !matches!(self.0.reader, Reader::Lacking | Reader::Lines | Reader::Template)
     }
 
-    /// The feature that a build needs for its grammar; `None` where all builds have it.
+    /// The feature that a build needs for its grammar; `None` if all builds have it.
     pub fn feature(self) -> Option<&'static str> {
         self.0.file.feature.as_deref()
     }
 
-    /// Whether it is split into line windows only because this build lacks the [`feature`](Self::feature).
+    /// Returns true if it is split into line windows only because this build lacks the [`feature`](Self::feature).
     pub fn lacks_grammar(self) -> bool {
         matches!(self.0.reader, Reader::Lacking)
     }
@@ -208,7 +208,7 @@ impl Language {
         self.0.file.name_scope.unwrap_or_default()
     }
 
-    /// Whether a call of a name on its own may be of a method of the type around it.
+    /// Returns true if a call without a receiver may refer to a method of the enclosing type.
     pub fn calls_own_methods(self) -> bool {
         self.0.file.own_methods
     }
@@ -218,7 +218,7 @@ impl Language {
         &self.0.file.base_names
     }
 
-    /// Whether a module or type may be named by its qualified name without importing it.
+    /// Returns true if a module or type may be referred to by its qualified name without an import.
     pub fn has_global_modules(self) -> bool {
         self.0.file.global_modules
     }
@@ -228,12 +228,12 @@ impl Language {
         &self.0.file.manifests
     }
 
-    /// Names of methods that are called by the name of their type.
+    /// Names of methods that are called by using the name of their type.
     pub fn constructors(self) -> &'static [String] {
         &self.0.file.constructors
     }
 
-    /// The tags in it that other languages stand in.
+    /// Its tags that contain other languages.
     pub(crate) fn embedded(self) -> &'static [Embedded] {
         &self.0.file.embedded
     }
@@ -253,7 +253,7 @@ impl Language {
         })
     }
 
-    /// Its rules for calls and imports, all of them as a query.
+    /// Its rules for calls and imports, all compiled as one query.
     #[cfg(test)]
     pub(crate) fn reference_query(self, grammar: LanguageFn) -> ReferenceRules {
         let unknown = |_: &str, _: &_, _: &mut _| Err(PatternError::Unknown);
@@ -268,7 +268,7 @@ impl Language {
         })
     }
 
-    /// The rules of data flow in it.
+    /// Its rules for data flow.
     pub(crate) fn flow_rules(self) -> Option<&'static FlowRules> {
         self.0.file.data_flow.as_ref()
     }
@@ -278,12 +278,12 @@ impl Language {
         &self.0.file.comments
     }
 
-    /// Whether it has rules for what functions take and give back.
+    /// Returns true if it has rules for the parameters and results of functions.
     pub(crate) fn has_shape_rules(self) -> bool {
         !self.0.file.shape.is_empty()
     }
 
-    /// Its rules for what functions take and give back, compiled for `grammar`, once for all threads.
+    /// Its rules for the parameters and results of functions, compiled for `grammar` once for all threads.
     pub(crate) fn shape_rules(self, grammar: LanguageFn) -> &'static ShapeRules {
         self.0.shape.get_or_init(|| {
             ShapeRules::compile(&self.0.file, &grammar.into()).unwrap_or_else(|error| broken_rules(&error))
@@ -311,8 +311,8 @@ impl Hash for Language {
     }
 }
 
-/// The language of a file: by its name, by its extension (as written, else in lower case), else by its first line
-/// if that is a `#!` line. `None` if none of them is known: the file may be anything, including binary data.
+/// Detects the language of a file by its name, by its extension (as written, else in lower case), or by its first
+/// line if that is a `#!` line. `None` if none of them is known: the file may be anything, including binary data.
 ///
 /// `text` is the file's beginning or all of it; it may be empty. It also decides between languages that share an
 /// extension: a C++ header is recognized by syntax that only C++ has, and any header counts as C++ while its text is
@@ -351,8 +351,8 @@ pub fn language_named(name: &str) -> Option<Language> {
     languages().find(|language| language.name() == name)
 }
 
-/// The language that a person means: by its name or an alias (`golang`), by an extension of its files (`rs`), or
-/// by a program that runs them (`node`), in any case.
+/// The language that a person means: by its name or an alias (`golang`), by an extension of its files (`rs`), or by
+/// a program that runs them (`node`), in any case.
 pub fn language_called(name: &str) -> Option<Language> {
     let name = name.to_lowercase();
     let index = &*INDEX;
@@ -405,8 +405,8 @@ static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     read_entries().unwrap_or_else(|error| broken_rules(&error))
 });
 
-/// Rule files are part of the program, so a broken one is not a state that a caller could handle but a bug, which
-/// the tests of this module find.
+/// Rule files are part of the program, so a broken one is a bug that the tests of this module detect, not a state
+/// that a caller could handle.
 fn broken_rules(error: &dyn std::error::Error) -> ! {
     panic!("broken rule file: {error}: {:?}", error.source())
 }

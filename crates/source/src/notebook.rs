@@ -1,7 +1,7 @@
 //! Reads Jupyter notebooks: JSON in, cells out, with their lines in the file.
 //!
-//! serde_json validates the JSON. It does not report where in the file a value is, so the values are found by
-//! [`json`], which may then assume that brackets and quotes match.
+//! serde_json validates the JSON. It does not report the positions of values in the file, so [`json`] locates them,
+//! and may assume that brackets and quotes match.
 
 use std::borrow::Cow;
 use std::iter;
@@ -17,7 +17,7 @@ use crate::parse::{self, Part};
 use crate::section::Headings;
 use crate::unit::{Extraction, Limits, MAX_SYNTAX_DIAGNOSTICS, References, UnitKind};
 
-/// Why a notebook cannot be read.
+/// The reason why a notebook cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum NotebookError {
     /// Not JSON; the message has line and column.
@@ -64,15 +64,15 @@ struct Cell {
     /// Byte range in the text.
     bytes: Range<usize>,
     language: Language,
-    /// Number of these bytes that are a cell magic, such as `%%bash` with its line.
+    /// Length of the cell magic at its start, such as `%%bash` with its line.
     magic_bytes: usize,
 }
 
 impl Notebook {
-    /// The text of a notebook and its metadata. Outputs and raw cells are left out, and so is a cell, or a piece of its
-    /// source, that is of the wrong type; that is an error if nothing else is left.
+    /// The text of a notebook and its metadata. Outputs and raw cells are omitted, as are cells and source strings
+    /// of the wrong type, which are an error only if nothing else remains.
     pub(crate) fn read(file: &[u8]) -> Result<(Vec<u8>, Self), NotebookError> {
-        // Of no use in JSON, and of the same length, so that lines stay where they are.
+        // NUL has no use in JSON; replacing it by a space keeps the length, so that lines stay in place.
         let without_nul = memchr::memchr(0, file)
             .map(|_| file.iter().map(|&byte| if byte == 0 { b' ' } else { byte }).collect::<Vec<u8>>());
         let file = without_nul.as_deref().unwrap_or(file);
@@ -146,13 +146,13 @@ impl Notebook {
         self.line_index(bytes.start).min(end)..end
     }
 
-    /// The line of the text, counted from 0, that a byte of it is on.
+    /// The 0-based line of the text that contains a byte.
     fn line_index(&self, byte: usize) -> usize {
         self.lines.partition_point(|line| line.start <= byte).saturating_sub(1)
     }
 
-    /// Splits the cells of `text` into units, each separately, so that a broken one does not affect the others. All of
-    /// them together have the time limit of one file. Fills `references`, if any; no call has its unit.
+    /// Splits the cells of `text` into units, each separately, so that a broken one does not affect the others. All
+    /// cells share the time limit of one file. Fills `references`, if any; the calls have no unit yet.
     pub(crate) fn extract(
         &self,
         text: &[u8],
@@ -173,7 +173,7 @@ impl Notebook {
             let mut found_references = references.is_some().then(References::default);
             let mut found = parse::read(part, &limits, found_references.as_mut(), &mut headings);
             if found.units.len() > 1 && found.units[0].bytes.end <= *magic_bytes {
-                // A kernel command alone is not worth finding.
+                // A lone kernel command is not worth indexing.
                 found.units.remove(0);
                 let parents = found.units.iter_mut().filter_map(|unit| unit.parent.as_mut());
                 parents.for_each(|parent| *parent = parent.saturating_sub(1));
@@ -218,12 +218,12 @@ fn notebook_language(file: &[u8], metadata: usize) -> Option<Language> {
     names.find_map(|name| cell_language(&name)).or_else(|| language_named("text"))
 }
 
-/// The values of the object at `start` by their keys; a key that is not text is empty.
+/// The values of the object at `start` with their keys; a key that is not text is empty.
 fn values(file: &[u8], start: usize) -> impl Iterator<Item = (Cow<'_, str>, Range<usize>)> {
     json::members(file, start).map(|(key, value)| (json::string(file, key).unwrap_or_default(), value))
 }
 
-/// The string that keys lead to from the object at `start`.
+/// The string at the path of keys `path` in the object at `start`.
 fn text_at<'a>(file: &'a [u8], mut start: usize, path: &[&str]) -> Option<Cow<'a, str>> {
     for wanted in path {
         start = values(file, start).find(|(key, _)| key == wanted)?.1.start;
@@ -235,15 +235,15 @@ fn text_at<'a>(file: &'a [u8], mut start: usize, path: &[&str]) -> Option<Cow<'a
 /// Builds the text of a notebook.
 struct TextBuilder<'a> {
     file: &'a [u8],
-    /// Whether the strings of a list end with the line ends of the source; before nbformat 3 they did not.
+    /// True if the strings of a list end with the line ends of the source; before nbformat 3 they did not.
     has_line_ends: bool,
-    /// An offset in the file and its line, from which lines are counted on.
+    /// An offset in the file and its line, from which line counting continues.
     counted: (usize, u32),
     bytes: Vec<u8>,
     notebook: Notebook,
     language: Option<Language>,
     markdown: Option<Language>,
-    /// The first thing that was left out because it is of another type than it must be.
+    /// The first part that was omitted because it has the wrong type.
     problem: Option<NotebookError>,
 }
 
@@ -264,7 +264,7 @@ impl TextBuilder<'_> {
                 "source" | "input" => source = Some(value),
                 "language" => language = json::string(file, value),
                 "level" => level = serde_json::from_slice::<usize>(&file[value]).ok(),
-                // Visual Studio Code records it here if it differs from the notebook's.
+                // Visual Studio Code records it here if it differs from the notebook's language.
                 "metadata" => language = text_at(file, value.start, &["vscode", "languageId"]).or(language),
                 _ => {}
             }
@@ -274,7 +274,7 @@ impl TextBuilder<'_> {
         match kind.as_deref() {
             Some("code") => self.add_source(source, "", language),
             Some("markdown") => self.add_source(source, "", self.markdown),
-            // Of nbformat 3.
+            // A heading cell of nbformat 3.
             Some("heading") => {
                 let marker = "#".repeat(level.unwrap_or(1).clamp(1, 6)) + " ";
                 self.add_source(source, &marker, self.markdown)
@@ -303,8 +303,8 @@ impl TextBuilder<'_> {
         self.notebook.cells.push(Cell { bytes, language: magic.language, magic_bytes: magic.bytes });
     }
 
-    /// The strings of a source, which is one or a list of them, with the lines that they are on. A NUL, which would make
-    /// the text binary, is replaced as what is no character is.
+    /// The strings of a source, which is one string or a list of them, with their line numbers. A NUL, which would
+    /// make the text binary, becomes a replacement character.
     fn pieces(&mut self, source: Range<usize>) -> Vec<(String, u32)> {
         let file = self.file;
         let spans = match file[source.start] {

@@ -42,25 +42,25 @@ thread_local! {
 impl Workspace {
     fn new() -> Self {
         let mut query_cursor = QueryCursor::new();
-        // Queries match at one node and the depth that their patterns name; the walk chooses the node.
+        // Queries match at a single node, to the depth of their patterns; the walk chooses the node.
         query_cursor.set_max_start_depth(Some(0));
         Self { parser: Parser::new(), query_cursor }
     }
 }
 
 impl Limits {
-    /// The time to find something in a tree, as long as it may have taken to parse it.
+    /// The time left for searching a tree: as long as parsing it was allowed to take.
     fn time_left(&self) -> TimeLeft {
         TimeLeft::from_now(self.parse_time)
     }
 }
 
-/// Why a file has no syntax tree.
+/// The reason why a file has no syntax tree.
 #[derive(Debug, thiserror::Error)]
 enum ParseError {
     #[error("{bytes} bytes exceed the limit of {limit} for parsing")]
     TooLarge { bytes: usize, limit: usize },
-    // What is left of a file's time is no round number.
+    // The remaining part of a file's time is not a round number.
     #[error("parsing took longer than {} s", (.0.as_secs_f64() * 10.0).ceil() / 10.0)]
     TooSlow(Duration),
     #[error("parsing read the file more than {0} times")]
@@ -88,7 +88,7 @@ pub(crate) fn extract_with_references(
     (extraction, references)
 }
 
-/// Cuts a file into units, and fills `references`, if any; no call has its unit.
+/// Splits a file into units, and fills `references`, if any; the calls have no unit yet.
 pub(crate) fn read_file(
     language: Language,
     source: &[u8],
@@ -139,7 +139,7 @@ pub(crate) fn function_shapes(
     find_shapes(&tree, rules, language.shape_rules(grammar), source, limits.time_left())
 }
 
-/// Text that languages need around a function that stands alone: nothing, a class, an opening tag, both.
+/// Text that languages need around a standalone function: nothing, a class, an opening tag, or both.
 const AROUND_FUNCTIONS: [(&str, &str); 4] =
     [("", ""), ("class A {\n", "\n}\n"), ("<?php ", ""), ("<?php class A {\n", "\n}\n")];
 
@@ -247,8 +247,8 @@ pub(crate) struct Part<'a> {
     pub language: Language,
     /// The text that is split into units.
     pub source: &'a [u8],
-    /// Text that the grammar parses instead: the same with the parts that belong to no language replaced, and of equal
-    /// length.
+    /// Text that the grammar parses instead: the same text and length, with the parts that belong to no language
+    /// replaced.
     pub code: &'a [u8],
 }
 
@@ -258,7 +258,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// [`magic::without_line_magics`], if the grammar cannot parse `code` as it is.
+/// Applies [`magic::without_line_magics`] if the grammar cannot parse `code` unchanged.
 pub(crate) fn without_line_magics<'a>(
     language: Language,
     code: Cow<'a, [u8]>,
@@ -271,7 +271,7 @@ pub(crate) fn without_line_magics<'a>(
     if tree.is_ok_and(|tree| tree.root_node().has_error()) { Cow::Owned(masked) } else { code }
 }
 
-/// Splits a part into units, and fills `references`, if any; sections of prose are below `headings`.
+/// Splits a part into units, and fills `references`, if any. Sections of prose are nested below `headings`.
 pub(crate) fn read(
     part: Part,
     limits: &Limits,
@@ -319,16 +319,17 @@ pub(crate) fn read(
     Extraction { units, diagnostics }
 }
 
-/// Bytes of memory that each byte of a file may take in any case.
+/// Bytes of memory that parsing may always use per byte of a file.
 const MEMORY_PER_BYTE: usize = 64;
-/// Maximum bytes that the parser reads at once.
+/// Maximum number of bytes that the parser reads at once.
 const CHUNK_BYTES: usize = 16 << 10;
-/// How often the parser may read a file, besides [`FREE_BYTES`]. A grammar that looks ahead to the end of the file at every
-/// byte takes time quadratic in its size. Of 11,710 files in 16 repositories, none was read more than 29 times.
+/// Maximum number of times that the parser may read a file, in addition to [`FREE_BYTES`]. A grammar that looks
+/// ahead to the end of the file at every byte takes time quadratic in its size. Of 11,710 files in 16 repositories,
+/// none was read more than 29 times.
 const MAX_READS: usize = 256;
-/// Bytes that the parser may read of any file, however often.
+/// Number of bytes that the parser may always read, however small the file.
 const FREE_BYTES: usize = 16 << 20;
-/// Maximum bytes of a character in UTF-8.
+/// Maximum number of bytes of a character in UTF-8.
 const MAX_CHARACTER_BYTES: usize = 4;
 
 fn check_size(source: &[u8], limits: &Limits) -> Result<(), ParseError> {
@@ -364,9 +365,9 @@ fn parse(parser: &mut Parser, rules: &Rules, source: &[u8], limits: &Limits) -> 
         false => ControlFlow::Continue(()),
     };
     let options = ParseOptions::new().progress_callback(&mut watch);
-    // A grammar's own code may look ahead to the end of the file at every byte, and calls no `watch` meanwhile. When
-    // time is up, or the file was read too often, it ends, but not within a character: the parser asks twice for one that
-    // crosses the end of its input, and fails if it then gets nothing.
+    // A grammar's own code may look ahead to the end of the file at every byte, without calling `watch`. When time
+    // is up, or the file was read too often, the input ends, but not within a character: the parser asks twice for
+    // one that crosses the end of its input, and fails if it gets nothing then.
     let mut given = 0;
     let mut bytes_left = source.len().saturating_mul(MAX_READS).saturating_add(FREE_BYTES);
     let mut read = |position: usize, _| {
@@ -416,7 +417,7 @@ fn syntax_diagnostics(tree: &Tree, lines: &Lines) -> Vec<Diagnostic> {
                 true => format!("syntax error: {} is missing", node.kind()),
                 false => {
                     let code = lines.source();
-                    // The parser may have read a line end more.
+                    // The parser may have read an extra line end.
                     let bytes = node.start_byte().min(code.len())..node.end_byte().min(code.len());
                     format!("syntax error at {:?}", excerpt(&code[bytes]))
                 }

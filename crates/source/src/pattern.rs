@@ -1,9 +1,9 @@
 //! Matches the patterns of rule files at single nodes.
 //!
-//! The patterns are tree-sitter's. Its own queries are made for walking over whole trees: one that is started at each call
-//! of a file has to be set up anew each time, and analyzing the patterns of a language takes time in every process. These
-//! are tried by looking at the children of a node. What is not supported here, repetitions and groups of siblings, is left
-//! to queries ([`parse`]).
+//! The patterns are tree-sitter's. Its own queries are made for walking whole trees: starting one at each call in a
+//! file requires setting it up each time, and analyzing the patterns of a language takes time in every process.
+//! These patterns are matched by inspecting the children of a node. Unsupported constructs, repetitions and groups
+//! of siblings, are left to queries ([`parse`]).
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ pub(crate) struct Pattern {
 enum Kind {
     /// Any node that is not an error.
     Any,
-    /// Any of those that the grammar names.
+    /// Any named node.
     Named,
     One(u16),
     /// Kinds of a supertype.
@@ -31,13 +31,13 @@ enum Kind {
 
 struct NodeTest {
     kind: Kind,
-    /// Numbers of what captures the node.
+    /// Numbers of the captures of the node.
     captures: Vec<u32>,
     /// Fields that it must not have.
     absent: Vec<FieldId>,
-    /// In their order, with others between them.
+    /// In order, possibly with other nodes between them.
     children: Vec<Child>,
-    /// Whether no named node may follow the last of the children.
+    /// True if no named node may follow the last of the children.
     is_closed: bool,
 }
 
@@ -45,7 +45,7 @@ struct Child {
     /// Any of these.
     tests: Vec<NodeTest>,
     field: Option<FieldId>,
-    /// Whether no named node may be before it, after the child before it.
+    /// True if no named node may be between the previous child and this one.
     is_immediate: bool,
     is_optional: bool,
 }
@@ -64,22 +64,23 @@ enum Condition {
     Matches(Regex),
 }
 
-/// Why a pattern is none of these.
+/// The reason why a pattern cannot be parsed here.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PatternError {
-    /// It may be one for a query.
+    /// It may still be valid for a query.
     Unknown,
-    /// The grammar has no such kind of node.
+    /// The grammar does not have this kind of node.
     UnknownKind(String),
 }
 
 /// Reads a pattern as [`parse`] does.
 pub(crate) type ParsePattern = fn(&str, &Language, &mut Vec<String>) -> Result<Vec<Pattern>, PatternError>;
 
-/// Reads a pattern; `captures` are the names of captures so far. Several stand for one whose outermost thing is a choice.
+/// Parses a pattern; `captures` are the names of captures so far. Returns several if its outermost node is a
+/// choice.
 ///
 /// # Errors
-/// When it has something that is not known here.
+/// When it contains an unsupported construct.
 pub(crate) fn parse(
     text: &str,
     grammar: &Language,
@@ -95,7 +96,7 @@ pub(crate) fn parse(
     Ok(tests.into_iter().map(|test| Pattern { test, predicates: predicates.clone() }).collect())
 }
 
-/// The patterns of a rule file, each with what follows it up to the next one.
+/// The patterns of a rule file, each with the text up to the next one.
 pub(crate) fn split(patterns: &str) -> Vec<&str> {
     let mut starts = Vec::new();
     let (mut depth, mut is_quoted, mut is_comment, mut is_escaped) = (0_usize, false, false, false);
@@ -140,7 +141,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Takes a token that may come next.
+    /// Consumes a token if it comes next.
     fn take(&mut self, token: &str) -> bool {
         self.skip_space();
         let rest = self.rest.strip_prefix(token);
@@ -161,7 +162,7 @@ impl<'a> Parser<'a> {
         name
     }
 
-    /// A text in quotes, after the first of them.
+    /// A quoted text, after its opening quote.
     fn quoted(&mut self) -> Result<String, PatternError> {
         let mut text = String::new();
         let mut characters = self.rest.char_indices();
@@ -181,7 +182,7 @@ impl<'a> Parser<'a> {
         Err(PatternError::Unknown)
     }
 
-    /// The alternatives of a node, with what captures all of them.
+    /// The alternatives of a node, with the captures of all of them.
     fn tests(&mut self) -> Result<Vec<NodeTest>, PatternError> {
         let mut tests = Vec::new();
         if self.take("[") {
@@ -257,7 +258,7 @@ impl<'a> Parser<'a> {
                 let mut child = self.child()?;
                 let is_any = |last: &Child| last.tests.iter().any(|test| matches!(test.kind, Kind::Any));
                 if is_immediate && test.children.last().is_some_and(is_any) {
-                    // After any node at all, unnamed ones count for queries.
+                    // After a wildcard, queries also count unnamed nodes.
                     return Err(PatternError::Unknown);
                 }
                 child.is_immediate = is_immediate;
@@ -350,7 +351,7 @@ impl NodeTest {
 }
 
 impl Pattern {
-    /// The kinds of nodes that it may match at; none for any.
+    /// The kinds of nodes that it may match at; `None` for any kind.
     pub(crate) fn roots(&self) -> Option<&[u16]> {
         match &self.test.kind {
             Kind::One(kind) => Some(std::slice::from_ref(kind)),
@@ -363,15 +364,15 @@ impl Pattern {
 /// Matches patterns at nodes of one tree.
 pub(crate) struct Matcher<'tree> {
     cursor: TreeCursor<'tree>,
-    /// The children of the nodes that are being looked at, with their fields.
+    /// The children of the visited nodes, with their fields.
     children: Vec<(Node<'tree>, Option<FieldId>)>,
     captured: Vec<(u32, Node<'tree>)>,
-    /// Nodes that were looked at, and of these how many still may be.
+    /// Number of visited nodes.
     n_looked: usize,
     is_over: bool,
 }
 
-/// Nodes that are looked at between two looks at the clock.
+/// Number of nodes visited between two checks of the clock.
 const NODES_PER_LOOK: usize = 4096;
 
 /// Callback for the captured nodes of a match.
@@ -385,8 +386,8 @@ impl<'tree> Matcher<'tree> {
         Self { cursor, children: Vec::new(), captured: Vec::new(), n_looked: 0, is_over: false }
     }
 
-    /// Passes the captured nodes of each match of a pattern at a node to `found`, in the order of the nodes. Returns
-    /// whether these were all, as they are unless `is_over` says that time is up.
+    /// Passes the captured nodes of each match of a pattern at a node to `found`, in the order of the nodes.
+    /// Returns false if `is_over` reported that time is up, so that matches may be missing.
     pub(crate) fn match_at(
         &mut self,
         pattern: &Pattern,
@@ -451,7 +452,7 @@ impl<'tree> Matcher<'tree> {
         self.captured.truncate(n_captured);
     }
 
-    /// Matches the children of a test from one on with those of a node from one on.
+    /// Matches the remaining children of a test, from number `at`, with those of a node, from number `first`.
     fn siblings(
         &mut self,
         of: &Children,
@@ -482,7 +483,7 @@ impl<'tree> Matcher<'tree> {
             }
         }
         if child.is_optional && !(is_last && at > 0 && self.has_named(first..of.nodes.end)) {
-            // What queries make of the place of something that is not there.
+            // The position that queries assume for an absent node.
             let next = match (child.is_immediate, at) {
                 (false, _) => Anchor::Void,
                 (true, 0) => Anchor::First,
@@ -497,7 +498,7 @@ impl<'tree> Matcher<'tree> {
     }
 }
 
-/// The children of a node and what is asked of them.
+/// The children of a node and the test that they must match.
 struct Children<'a> {
     test: &'a NodeTest,
     nodes: Range<usize>,

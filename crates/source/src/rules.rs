@@ -1,4 +1,4 @@
-//! Rule files: what a function, a type and a comment are in a language, as data.
+//! Rule files: the functions, types and comments of a language, defined as data.
 
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
@@ -34,10 +34,10 @@ pub enum NameScope {
     Tree,
 }
 
-/// A rule file, as written. Every list may be left out.
+/// A rule file, as written. Every list may be omitted.
 ///
-/// The patterns of `query` are matched at single nodes, so the outermost thing of each must be a node with a kind.
-/// All matches at one node are taken together; where two patterns capture the same thing, the first one counts, and
+/// The patterns of `query` are matched at single nodes, so the outermost element of each must be a node with a
+/// kind. All matches at one node are combined; if two patterns capture the same thing, the first one counts, and
 /// own patterns come before inherited ones. Captures:
 ///
 /// | capture | stands for |
@@ -62,25 +62,25 @@ pub(crate) struct RuleFile {
     /// Purpose of the language.
     #[serde(default)]
     pub(crate) content: Content,
-    /// Feature of this crate that brings its grammar, where not all builds have it.
+    /// Feature of this crate that provides its grammar, if not all builds have it.
     pub(crate) feature: Option<String>,
     /// Name shared by languages that call each other's functions; by default the language's own.
     pub(crate) family: Option<String>,
     /// Scope of a top-level name without an import; by default the whole tree.
     pub(crate) name_scope: Option<NameScope>,
-    /// Whether a call of a name on its own may be of a method of the type around it.
+    /// True if a call without a receiver may refer to a method of the enclosing type.
     #[serde(default)]
     pub(crate) own_methods: bool,
     /// Receivers that refer to a base of the enclosing type, besides `super`.
     #[serde(default)]
     pub(crate) base_names: Vec<String>,
-    /// Whether a module or type may be named by its qualified name without importing it.
+    /// True if a module or type may be referred to by its qualified name without an import.
     #[serde(default)]
     pub(crate) global_modules: bool,
     /// Files that map the names of modules to directories.
     #[serde(default)]
     pub(crate) manifests: Vec<Manifest>,
-    /// Names of methods that are called by the name of their type.
+    /// Names of methods that are called by using the name of their type.
     #[serde(default)]
     pub(crate) constructors: Vec<String>,
     /// Name of a rule file whose query and lists of node kinds this one inherits.
@@ -90,13 +90,13 @@ pub(crate) struct RuleFile {
     pub(crate) extensions: Vec<String>,
     /// Extensions that another language has as well.
     pub(crate) shared: Option<Shared>,
-    /// Whole file names.
+    /// Complete file names.
     #[serde(default)]
     pub(crate) file_names: Vec<String>,
     /// Programs named by a `#!` line, without version.
     #[serde(default)]
     pub(crate) interpreters: Vec<String>,
-    /// Tags of a markup language that other languages stand in.
+    /// Tags of a markup language that contain other languages.
     #[serde(default)]
     pub(crate) embedded: Vec<Embedded>,
     /// Node kinds of comments.
@@ -105,30 +105,30 @@ pub(crate) struct RuleFile {
     /// Node kinds of functions without a name. Definitions in a short one stay part of it.
     #[serde(default)]
     pub(crate) closures: Vec<String>,
-    /// Prefixes of comments for tools, which are not docs.
+    /// Prefixes of comments for tools, which are not documentation.
     #[serde(default)]
     pub(crate) directives: Vec<String>,
-    /// Beginnings of comments and prefixes that document what follows, also below blank lines.
+    /// Beginnings of comments and prefixes that document the code after them, even below blank lines.
     #[serde(default)]
     pub(crate) docs: Vec<String>,
-    /// Whether docs are XML, whose tags are removed like markers.
+    /// True if docs are XML, whose tags are removed like markers.
     #[serde(default)]
     pub(crate) doc_markup: bool,
-    /// Words that the grammar's scanner takes for what they are elsewhere where they begin a line: see
+    /// Words that the grammar's scanner misreads at the beginning of a line: see
     /// [`ScannerWords`](crate::scanner_words::ScannerWords).
     pub(crate) scanner_words: Option<ScannerWords>,
-    /// Beginnings of prefixes that a docstring follows.
+    /// Beginnings of prefixes that are followed by a docstring.
     #[serde(default)]
     pub(crate) doc_prefixes: Vec<String>,
-    /// Whether definitions of one name that follow each other are one: clauses, equations.
+    /// True if consecutive definitions with the same name are one: clauses, equations.
     #[serde(default)]
     pub(crate) clauses: bool,
-    /// Node kinds that may come between a comment and what it describes, and belong to the latter: decorators,
-    /// attributes, annotations. Left out of signatures.
+    /// Node kinds that may come between a comment and the code that it describes, and belong to the latter:
+    /// decorators, attributes, annotations. Omitted from signatures.
     #[serde(default)]
     pub(crate) prefixes: Vec<String>,
-    /// Node kinds that belong to the definition they hold if it is the only one: `export`, a declaration with one
-    /// declarator.
+    /// Node kinds that belong to the definition that they contain if it is the only one: `export`, a declaration
+    /// with one declarator.
     #[serde(default)]
     pub(crate) wrappers: Vec<String>,
     /// Beginnings of prefixes that mark a test, or a scope for tests.
@@ -149,7 +149,7 @@ pub(crate) struct RuleFile {
     /// tree-sitter patterns of checks in programs, see [`CheckCapture`].
     #[serde(default)]
     pub(crate) checks: String,
-    /// tree-sitter patterns of what functions take and give back, see [`ShapeCapture`].
+    /// tree-sitter patterns of the parameters and results of functions, see [`ShapeCapture`].
     #[serde(default)]
     pub(crate) shape: String,
     pub(crate) data_flow: Option<FlowRules>,
@@ -162,7 +162,7 @@ pub(crate) struct RuleFile {
 pub struct Manifest {
     /// Names of the file.
     pub files: Vec<String>,
-    /// Keys of names of the package in the directory of the file.
+    /// Keys of the names of the package in the directory of the file.
     #[serde(default)]
     pub names: Vec<String>,
     /// Keys of tables from prefixes of modules (`.` for the name of the package) to one or more paths, which are
@@ -171,7 +171,7 @@ pub struct Manifest {
     pub paths: Vec<String>,
     /// Key of the directory that these paths are relative to instead.
     pub base: Option<String>,
-    /// Whether modules outside of all such packages are outside of the tree.
+    /// True if modules outside of all such packages are outside of the tree.
     #[serde(default)]
     pub is_complete: bool,
 }
@@ -181,18 +181,18 @@ pub struct Manifest {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shared {
     pub(crate) extensions: Vec<String>,
-    /// Name of the language of files that hold none of the `markers`.
+    /// Name of the language of files without any of the `markers`.
     pub(crate) language: String,
     pub(crate) markers: Vec<String>,
 }
 
-/// A tag of a markup language, and what stands in it.
+/// A tag of a markup language and its content.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Embedded {
     /// Name of the tag, in lower case.
     pub(crate) tag: String,
-    /// Name of the language, unless the tag says another one.
+    /// Name of the language, unless the tag specifies another one.
     pub(crate) language: String,
 }
 
@@ -228,7 +228,7 @@ impl RuleFile {
     }
 }
 
-/// Why a rule file cannot be used.
+/// The reason why a rule file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RuleError {
     #[error(
@@ -301,7 +301,7 @@ pub(crate) enum ReferenceCapture {
     Alias,
     /// Code without calls, whatever it looks like.
     Excluded,
-    /// A name that is a call, unless it is that of a variable.
+    /// A name that is a call, unless it is a variable.
     Bare,
     /// A name that is a variable from here on.
     Local,
@@ -332,9 +332,9 @@ pub(crate) enum CheckCapture {
     /// The object or module that it is called on or looked up in.
     Receiver,
     Argument,
-    /// An expression that is true whatever the program does, such as a text that is not empty.
+    /// An expression that is always true, such as a non-empty string.
     True,
-    /// An expression that is false whatever the program does.
+    /// An expression that is always false.
     False,
 }
 
@@ -343,7 +343,7 @@ pub(crate) enum CheckCapture {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ShapeCapture {
-    /// The name of a parameter; not that of the object that a method is called on.
+    /// The name of a parameter, except that of the object that a method is called on.
     Parameter,
     /// A value that the function returns, or the type of one that it always returns.
     Result,
@@ -353,7 +353,7 @@ pub(crate) enum ShapeCapture {
     Local,
     /// The name of something that belongs to another thing and is written like a variable: an argument, a field.
     Member,
-    /// The name of what is called, in languages where a variable may have the same name.
+    /// The name of a callee, in languages where a variable may have the same name.
     Callee,
 }
 
@@ -401,9 +401,9 @@ pub(crate) struct ReferenceRules {
 /// Patterns that may match at a kind of node.
 #[derive(Default, Clone)]
 pub(crate) struct PatternsAt {
-    /// Numbers of patterns.
+    /// Numbers of the known patterns.
     pub(crate) known: Vec<usize>,
-    /// Whether some of the query may.
+    /// True if patterns of the query may match as well.
     pub(crate) has_query: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Finds what functions take and give back.
+//! Finds the parameters and results of functions.
 
 use std::ops::Range;
 
@@ -9,27 +9,27 @@ use crate::matches::TimeLeft;
 use crate::rules::{Rules, ShapeCapture, ShapeRules};
 use crate::unit::{Function, MAX_NAME_BYTES, truncate};
 
-/// A function or method, what it takes and whether it gives something back.
+/// A function or method, with its parameters and whether it returns a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FunctionShape {
-    /// Its name, as it stands there.
+    /// Its name as written.
     pub name: String,
     /// Byte range of the statement that defines it and nothing else, decorators included.
     pub bytes: Range<usize>,
-    /// Byte range of its body, as the grammar has it: with its braces, where there are some.
+    /// Byte range of its body as in the grammar, including braces.
     pub body: Range<usize>,
-    /// Names of its parameters, or the patterns in their place, in order; without the object that a method is called
+    /// Names of its parameters, or the patterns in their place, in order, except the object that a method is called
     /// on. Each has at most [`MAX_NAME_BYTES`].
     pub parameters: Vec<String>,
-    /// Names of the variables that it gives a value itself, each once, in order; none where the rules of its language do
-    /// not say.
+    /// Names of the variables that it assigns itself, each once, in order; empty if the rules of its language do
+    /// not define them.
     pub locals: Vec<String>,
-    /// Whether it returns a value itself, rather than a function within it.
+    /// True if it returns a value itself, rather than only in a nested function.
     pub returns_value: bool,
 }
 
-/// The functions and methods of `tree` in ascending order of their beginnings, those within others included; `None` if
-/// time is up.
+/// The functions and methods of `tree` in ascending order of their starts, including nested ones; `None` if time is
+/// up.
 pub(crate) fn find_shapes(
     tree: &Tree,
     rules: &Rules,
@@ -52,7 +52,7 @@ pub(crate) fn find_shapes(
             }
         }
     })?;
-    // What is given a name is the function of that name: its body is the first within it.
+    // A closure that is given a name is the function of that name: its body is the first within it.
     let mut by_body: Vec<&Function> = functions.iter().collect();
     by_body.sort_by_key(|function| function.body.start);
     closures.retain(|closure| {
@@ -110,11 +110,11 @@ fn contains(outer: &Range<usize>, inner: &Range<usize>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
-/// Functions and closures by where they are.
+/// Byte ranges of functions and closures, for lookup by position.
 struct Owners {
-    /// Ascending by beginning, outer ones first, with the number of the function; closures have none.
+    /// Ascending by start, outer ones first, with the number of the function; closures have none.
     ranges: Vec<(Range<usize>, Option<usize>)>,
-    /// The range that each lies in.
+    /// The index of the range that encloses each range, if any.
     parents: Vec<Option<usize>>,
 }
 
@@ -137,13 +137,13 @@ impl Owners {
         Self { ranges, parents }
     }
 
-    /// The function whose own a range is; `None` where that is a closure, or no function is around it.
+    /// The innermost function around a range; `None` if that is a closure, or there is no function.
     fn of(&self, inner: &Range<usize>) -> Option<usize> {
         let next = self.ranges.partition_point(|(range, _)| range.start <= inner.start);
         let mut candidate = next.checked_sub(1);
         while let Some(index) = candidate {
             let (range, owner) = &self.ranges[index];
-            // A closure that is returned is a value of what is around it.
+            // A closure that is returned is a value of the enclosing function.
             if contains(range, inner) && (owner.is_some() || range != inner) {
                 return *owner;
             }

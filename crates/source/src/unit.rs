@@ -48,11 +48,11 @@ pub struct Unit {
     pub start_line: u32,
     /// Last line, 1-based, inclusive. Two units share a line where one ends and the next begins on it.
     pub end_line: u32,
-    /// Index of the unit that holds the beginning of the definition around it: the type of a method, the function of an
-    /// inner function, the first part of a long function. Less than the unit's own index. `None` at the top of a
+    /// Index of the unit that contains the start of the enclosing definition: the type of a method, the function of
+    /// an inner function, the first part of a long function. Less than the unit's own index. `None` at the top of a
     /// file, for sections, and within scopes that are not units, such as modules.
     pub parent: Option<usize>,
-    /// Whether the language marks it as test code, in a file that may hold other code: a test function, or code
+    /// True if the language marks it as test code, in a file that may contain other code: a test function, or code
     /// in a test module.
     pub is_test: bool,
 }
@@ -60,8 +60,8 @@ pub struct Unit {
 impl Unit {
     /// Returns whether it holds a letter, a digit or a character beyond ASCII; `source` is the file it was taken from.
     ///
-    /// Units without words are closing brackets between two definitions. They keep the promise that every line is
-    /// in a unit, but hold nothing to find.
+    /// Units without words are closing brackets between two definitions. They preserve the guarantee that every
+    /// line is in a unit, but contain nothing to find.
     ///
     /// # Panics
     /// If `source` is another, shorter file.
@@ -75,11 +75,11 @@ impl Unit {
 pub struct Check {
     /// Kind of the unit.
     pub kind: CheckKind,
-    /// Byte range of what decides: the condition of an assertion or a branch, or the whole call.
+    /// Byte range of the deciding expression: the condition of an assertion or a branch, or the whole call.
     pub bytes: Range<usize>,
     /// Line on which it begins, 1-based.
     pub line: u32,
-    /// The condition or the arguments that are the same whatever the program does, each with whether it is true.
+    /// The conditions or arguments that are constant, each with its truth value.
     pub constants: Vec<(Range<usize>, bool)>,
 }
 
@@ -101,7 +101,7 @@ pub enum CheckKind {
         name: String,
         /// Byte ranges of its arguments; of keyword arguments, only the value.
         arguments: Vec<Range<usize>>,
-        /// Whether the value is entered and left, as Python's `with` does.
+        /// True if the value is used as a context manager, as by Python's `with`.
         is_entered: bool,
     },
 }
@@ -143,19 +143,19 @@ pub struct Extraction {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// The calls and imports of a file, as far as its syntax tells.
+/// The calls and imports of a file, as far as its syntax reveals them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct References {
     /// In ascending order of bytes. In the arguments of macros of Rust, whatever looks like a call counts as one.
     pub calls: Vec<Call>,
     /// In ascending order of the bytes of their modules.
     pub imports: Vec<Import>,
-    /// Why some of them are missing, and the line from which on, if a limit was reached.
+    /// The reason why some of them are missing, and the line from which on, if a limit was reached.
     pub missing: Option<Diagnostic>,
 }
 
 impl References {
-    /// Adds those of a part of the file that begins at `start`; `line` is the line of the file for one of the part.
+    /// Adds those of a part of the file that begins at `start`; `line` maps a line of the part to one of the file.
     pub(crate) fn append(&mut self, part: Self, start: usize, line: impl Fn(u32) -> u32) {
         let Self { calls, imports, missing } = part;
         self.calls.extend(calls.into_iter().map(|call| Call {
@@ -182,7 +182,7 @@ pub struct Call {
     pub byte: usize,
     /// Line of the callee's name, 1-based.
     pub line: u32,
-    /// Index of the unit that holds it; `None` in the few bytes beside a unit on its line that are in no unit.
+    /// Index of the unit that contains it; `None` in the few bytes beside a unit on its line that are in no unit.
     pub unit: Option<usize>,
 }
 
@@ -209,7 +209,7 @@ pub struct ImportedName {
     pub alias: Option<String>,
 }
 
-/// Maximum syntax errors of a file that are reported; further ones are not counted.
+/// Maximum number of syntax errors of a file that are reported; further ones are not counted.
 pub const MAX_SYNTAX_DIAGNOSTICS: usize = 10;
 
 /// Limits of the work for one file.

@@ -7,12 +7,13 @@ use crate::script::{is_unspaced, runs_by_script};
 use crate::stems::Stems;
 use crate::{identifiers, is_language_name, is_stop_word, parts};
 
-/// Rules for splitting a text into terms. The default is that of search; the others measure the effect of each step.
+/// Rules for splitting a text into terms. The default is used by search; the others measure the effect of each
+/// step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TermRules {
-    /// Whether terms are reduced to their English stems.
+    /// True to reduce terms to their English stems.
     pub stems: bool,
-    /// Whether identifiers are split into their parts; otherwise each is one term.
+    /// True to split identifiers into their parts; otherwise each is one term.
     pub parts: bool,
 }
 
@@ -23,10 +24,10 @@ impl Default for TermRules {
 }
 
 impl TermRules {
-    /// Calls `emit` with each term of a text, in order, and the byte range that it was read from: every part of an
-    /// identifier, lower-cased, in American spelling and reduced to its English stem, and after the parts of an
-    /// identifier of several the whole of it, lower-cased, without `_` and unstemmed (`read_csv`, `readCSV` and
-    /// `ReadCsv` all give `read`, `csv`, `readcsv`). In scripts without spaces between words, every character
+    /// Calls `emit` with each term of a text, in order, and its byte range in the text: every part of an
+    /// identifier, lower-cased, in American spelling and reduced to its English stem; and after the parts of an
+    /// identifier with several, the whole identifier, lower-cased, without `_` and unstemmed (`read_csv`, `readCSV`
+    /// and `ReadCsv` all give `read`, `csv`, `readcsv`). In scripts without spaces between words, every character
     /// and every two adjacent characters are terms.
     pub fn terms(self, text: &str, emit: impl FnMut(&str, Range<usize>)) {
         if self.stems {
@@ -69,9 +70,10 @@ impl TermRules {
         }
     }
 
-    /// The distinct terms of a query, in order of first use, without the words that say nothing about what a function
-    /// does: stop words, and the name of a programming language if at least two other terms are left (`python read
-    /// csv` wants Python code, not code that mentions Python). A query of stop words alone keeps them.
+    /// The distinct terms of a query, in order of first use, without words that carry no information about a
+    /// function's behavior: stop words, and the name of a programming language if at least two other terms are left
+    /// (`python read csv` wants Python code, not code that mentions Python). A query that consists of stop words
+    /// keeps them.
     #[must_use]
     pub fn query_terms(self, query: &str) -> Vec<String> {
         let (mut all, mut telling, mut languages) = <(Distinct, Distinct, Distinct)>::default();
@@ -100,7 +102,7 @@ impl TermRules {
     }
 }
 
-/// Terms in the order of their first use. A pasted text has thousands.
+/// Terms in the order of their first use, with fast lookup because a pasted text has thousands.
 #[derive(Default)]
 struct Distinct {
     terms: Vec<String>,
@@ -116,12 +118,12 @@ impl Distinct {
     }
 }
 
-/// [`TermRules::terms`] of search.
+/// Calls [`TermRules::terms`] with the rules of search.
 pub fn lexical_terms(text: &str, emit: impl FnMut(&str, Range<usize>)) {
     TermRules::default().terms(text, emit);
 }
 
-/// [`TermRules::query_terms`] of search.
+/// Calls [`TermRules::query_terms`] with the rules of search.
 #[must_use]
 pub fn query_terms(query: &str) -> Vec<String> {
     TermRules::default().query_terms(query)

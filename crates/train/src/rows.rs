@@ -1,4 +1,4 @@
-//! Rows of training data, and what all trainers require of them.
+//! Rows of training data, and the common requirements of all trainers.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,42 +7,42 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A row to learn from.
+/// A training row.
 pub trait Example {
     /// The query.
     fn query(&self) -> &str;
     /// The function or snippet.
     fn code(&self) -> &str;
-    /// Name of the language of its codes; empty if it is not known.
+    /// Name of the language of its codes; empty if unknown.
     fn language(&self) -> &str {
         ""
     }
-    /// Whether the code answers the query.
+    /// Returns true if the code answers the query.
     fn answers(&self) -> bool;
-    /// Whether there is nothing to ask, or no code.
+    /// Returns true if the query or the code is missing.
     fn is_empty(&self) -> bool;
     /// Codes that do not answer the query.
     fn negatives(&self) -> &[String];
-    /// The same, to be changed.
+    /// Mutable access to [`Example::negatives`].
     fn negatives_mut(&mut self) -> &mut Vec<String>;
 }
 
 /// Numbers of rows that [`clean`] removed, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LeftOut {
-    /// Rows without anything to ask, or without a code.
+    /// Rows without a query or without a code.
     pub empty: usize,
-    /// Codes labeled 0 for a query that they answer according to another row, or their own.
+    /// Codes labeled 0 for a query that they answer according to another row, or the query's own code.
     pub contradictory: usize,
 }
 
-/// Leaves out rows from which nothing can be learned, and codes of a query that are among its own negatives: these teach
-/// the opposite of the row.
+/// Removes rows from which nothing can be learned, and negatives that equal a code that answers the query, as these
+/// contradict the row.
 pub fn clean<E: Example>(rows: &mut Vec<E>) -> LeftOut {
     let before = rows.len();
     rows.retain(|row| !row.is_empty());
     let mut left_out = LeftOut { empty: before - rows.len(), contradictory: 0 };
-    // Codes are read only for queries with codes that do not answer.
+    // Codes are only read for queries with negatives.
     let contrasted: HashSet<u64> = rows
         .iter()
         .filter(|row| !row.answers() || !row.negatives().is_empty())
@@ -75,7 +75,7 @@ pub fn clean<E: Example>(rows: &mut Vec<E>) -> LeftOut {
     left_out
 }
 
-/// Hash of a code whatever its white space, comments and documentation.
+/// Hash of a code that ignores white space, comments and documentation.
 fn code_key(code: &str) -> u64 {
     const MARKS: [&str; 5] = ["#", "//", "/*", "\"\"\"", "'''"];
     let language = MARKS.iter().any(|mark| code.contains(mark)).then(|| language_of_function(code)).flatten();
@@ -83,13 +83,13 @@ fn code_key(code: &str) -> u64 {
     found.map_or_else(|| key(code), |found| key(&found.uncommented(code)))
 }
 
-/// Hash of a text whatever its white space. Punctuation counts: `a - b` is a good negative for `a + b`.
+/// Hash of a text that ignores white space. Punctuation counts: `a - b` is a good negative for `a + b`.
 pub(crate) fn key(text: &str) -> u64 {
     xxh3_64(text.split_whitespace().collect::<Vec<_>>().join(" ").as_bytes())
 }
 
-/// The label of a row: 1 if the code answers the query, 0 if not. A row without one needs no field; one whose label is null
-/// is neither.
+/// The label of a row: 1 if the code answers the query, 0 if not. A row without a label needs no field; a null
+/// label is neither.
 pub(crate) fn label<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i32>, D::Error> {
     let value = Value::deserialize(deserializer)?;
     match value.as_f64() {

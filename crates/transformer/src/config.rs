@@ -1,4 +1,4 @@
-//! The configuration files of a model: its architecture, how texts become tokens, and how tokens become a vector.
+//! The configuration files of a model: its architecture, tokenization and pooling.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,17 +16,18 @@ use super::reader::{Reader, missing, parse};
 use super::tokenizer::{SentenceConfig, read_tokenizer};
 use quarry_embed::EmbedError;
 
-/// A sentence-transformers directory, or a plain Hugging Face one, read and checked except for the encoder's weights.
+/// A sentence-transformers directory, or a plain Hugging Face one, read and checked except for the encoder's
+/// weights.
 pub(crate) struct Directory {
     /// Architecture of the encoder.
     pub architecture: Box<dyn Architecture>,
-    /// Its name, as `config.json` has it.
+    /// Name of the architecture in `config.json`.
     pub model_type: String,
-    /// Turns a text into token ids, including special tokens, truncated at the model's limit.
+    /// Converts a text to token ids, including special tokens, truncated at the model's limit.
     pub tokenizer: Tokenizer,
-    /// Head that makes a vector of the tokens' vectors.
+    /// Head that computes a vector from the tokens' vectors.
     pub head: Head,
-    /// Whether the model's own projection comes after the pooling.
+    /// True if the model's own projection follows the pooling.
     pub projects: bool,
     /// Numbers of the tasks of queries and documents, if the architecture has adapters.
     pub tasks: Option<[usize; 2]>,
@@ -35,33 +36,33 @@ pub(crate) struct Directory {
     /// Prefix of every document.
     pub document_prompt: String,
     pub weights: PathBuf,
-    /// Settings of a model that gives each token a vector of its own.
+    /// Settings of a model with a separate vector for each token.
     pub token_vectors: Option<TokenVectorConfig>,
     /// Directories of the modules after the pooling, or after the encoder.
     pub steps: Vec<PathBuf>,
 }
 
-/// PyLate's name for the similarity of models of several vectors. Those of one vector that a pooling makes of them are compared
-/// by cosine.
+/// PyLate's name for the similarity of multi-vector models. Single-vector models that it derives from them by
+/// pooling are compared by cosine.
 const MAX_SIM: &str = "MaxSim";
 
 /// Settings of PyLate, with its defaults.
 #[derive(Deserialize)]
 #[serde(default)]
 pub(crate) struct TokenVectorConfig {
-    /// A token after the first one of every query; none if empty.
+    /// A token after the first one of every query; no token if empty.
     pub query_prefix: String,
-    /// The same of documents.
+    /// Like `query_prefix`, for documents.
     pub document_prefix: String,
     /// Maximum number of tokens of a query.
     pub query_length: usize,
-    /// The same of documents.
+    /// Maximum number of tokens of a document.
     pub document_length: usize,
-    /// Fills queries up to the maximum with mask tokens, whose vectors count.
+    /// Pads queries to the maximum length with mask tokens, whose vectors are used.
     pub do_query_expansion: bool,
-    /// Lets tokens attend to these.
+    /// Lets tokens attend to the mask tokens.
     pub attend_to_expansion_tokens: bool,
-    /// Tokens of documents whose vectors are left out.
+    /// Tokens of documents whose vectors are omitted.
     pub skiplist_words: Vec<String>,
 }
 
@@ -80,7 +81,7 @@ impl Default for TokenVectorConfig {
     }
 }
 
-/// The files that sentence-transformers has used for [`SentenceConfig`], by the architectures read here.
+/// The files in which sentence-transformers has stored [`SentenceConfig`], for the architectures read here.
 const SENTENCE_CONFIGS: [&str; 6] = [
     "sentence_bert_config.json",
     "sentence_roberta_config.json",
@@ -205,7 +206,7 @@ impl Directory {
 
 /// Reads the settings of a model with a vector for each token from the other fields of its configuration.
 fn token_vector_config(path: &Path, mut fields: Map<String, Value>) -> Result<TokenVectorConfig, EmbedError> {
-    // As if they were not there.
+    // Null counts as absent.
     fields.retain(|_, value| !value.is_null());
     serde_json::from_value(Value::Object(fields)).map_err(|error| {
         EmbedError::model_file(
@@ -216,7 +217,7 @@ fn token_vector_config(path: &Path, mut fields: Map<String, Value>) -> Result<To
     })
 }
 
-/// The numbers of the tasks of queries and documents: those asked for, else those of retrieval.
+/// The numbers of the tasks of queries and documents: the requested ones, otherwise those of retrieval.
 fn find_tasks(path: &Path, known: &[String], wanted: &[String]) -> Result<Option<[usize; 2]>, EmbedError> {
     let names = match wanted {
         [] if known.is_empty() => return Ok(None),

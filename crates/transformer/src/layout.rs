@@ -7,18 +7,20 @@ pub struct Layout {
     pub tensors: Vec<(String, Vec<usize>)>,
     /// The prefixes that the names may have in a file.
     pub prefixes: &'static [&'static str],
-    /// The token whose position is its own id, for models that count the positions of others from after that.
+    /// The padding token, whose position is its own id, for models that number the positions of other tokens from
+    /// after it.
     pub padding: Option<usize>,
     pub wiring: Wiring,
 }
 
-/// Names of the tensors of an encoder; those of layers without what they begin with, and those of maps and
-/// normalizations without `.weight` and `.bias`.
+/// Names of the tensors of an encoder. Names within layers omit the layer's prefix, and those of maps and
+/// normalizations omit `.weight` and `.bias`.
 #[derive(Debug, Clone)]
 pub struct Wiring {
     /// A vector for each token.
     pub tokens: &'static str,
-    /// Added to the vectors of tokens: a table for positions, one for types of tokens, of which all have the first.
+    /// Table added to the vectors of tokens by position; likewise `token_types` by token type, of which all tokens
+    /// have the first.
     pub positions: Option<&'static str>,
     /// See `positions`.
     pub token_types: Option<&'static str>,
@@ -28,29 +30,29 @@ pub struct Wiring {
     pub relative: Option<Relative>,
     /// Prefix of the names of layers, before their number.
     pub layer: &'static str,
-    /// The map to queries.
+    /// The query projection.
     pub query: &'static str,
-    /// The map to keys.
+    /// The key projection.
     pub key: &'static str,
-    /// The map to values.
+    /// The value projection.
     pub value: &'static str,
-    /// The map after attention.
+    /// The output projection of attention.
     pub attention_output: &'static str,
-    /// Normalizes the first half of a layer.
+    /// Normalization of the first half of a layer.
     pub attention_norm: &'static str,
-    /// The first map of the feed-forward block, which has the activation.
+    /// The first map of the feed-forward block, followed by the activation.
     pub inner: &'static str,
-    /// The map that its result is multiplied with.
+    /// The map whose result is multiplied with the activation's.
     pub gate: Option<&'static str>,
-    /// The last map of the block.
+    /// The last map of the feed-forward block.
     pub output: &'static str,
-    /// Normalizes the second half of a layer.
+    /// Normalization of the second half of a layer.
     pub output_norm: &'static str,
-    /// Normalizes the result of the last layer.
+    /// Normalization of the result of the last layer.
     pub last_norm: Option<&'static str>,
-    /// Whether the rules are T5's: maps without bias, normalization of the root mean square of the input of each half, and
-    /// scores of attention as they are. Else they are BERT's: with bias, of the mean and variance of the sum after each
-    /// half, and scores divided by the root of a head's width.
+    /// True for T5's rules: maps without bias, root mean square normalization of the input of each half, and
+    /// unscaled attention scores. Otherwise BERT's: maps with bias, normalization by the mean and variance of the
+    /// sum after each half, and scores divided by the square root of a head's width.
     pub is_t5: bool,
 }
 
@@ -61,12 +63,12 @@ pub struct Relative {
     pub name: &'static str,
     /// Number of buckets.
     pub n_buckets: usize,
-    /// The distance from which on all share a bucket.
+    /// The distance from which all tokens share a bucket.
     pub max_distance: usize,
 }
 
 impl Relative {
-    /// Row of a token that is `distance` tokens after the one that attends to it.
+    /// Row of a token that comes `distance` tokens after the one that attends to it.
     #[must_use]
     pub fn bucket(&self, distance: isize) -> usize {
         super::attention::bucket(distance, self.n_buckets, self.max_distance)

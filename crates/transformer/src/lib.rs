@@ -1,8 +1,8 @@
-//! Embeds text with a transformer encoder from a sentence-transformers directory; reads the vectors of other programs, and
-//! compares 32-bit vectors exactly.
+//! Embeds text with a transformer encoder from a sentence-transformers directory, reads the vectors of other
+//! programs, and compares 32-bit vectors exactly.
 //!
-//! A text becomes tokens, the tokens go through the encoder, and their vectors become one, as
-//! sentence-transformers does it. Everything is computed in 32-bit floats on the CPU, one batch per core.
+//! A text is split into tokens, the encoder computes their vectors, and these are pooled into one, as in
+//! sentence-transformers. Everything is computed in 32-bit floats on the CPU, one batch per core.
 
 mod adapters;
 mod architecture;
@@ -59,8 +59,8 @@ use pooling::{Dense, DenseFunction, Head, Step};
 use trainable::MATCHER_FILE;
 use weights::Weights;
 
-/// Tokens in a batch, unless one text has more: enough to keep the matrix products busy, few enough for the states
-/// between them to stay in a core's cache.
+/// Maximum number of tokens in a batch, unless one text has more: enough to keep the matrix products busy, and few
+/// enough for the intermediate states to stay in a core's cache.
 const BATCH_TOKENS: usize = 512;
 
 /// The role of a text.
@@ -83,11 +83,11 @@ pub struct TransformerModel {
     adapters: [Option<Arc<Adapters>>; 2],
     /// Reads the data flow of documents.
     graphs: Option<GraphReader>,
-    /// Whether a run of white space is read as one space.
+    /// True if a run of white space is read as one space.
     collapses: bool,
     /// Maximum numbers of tokens of queries and documents, in place of the tokenizer's.
     limits: Option<[usize; 2]>,
-    /// The token with which published code fills CodeT5+'s texts up to the limit, and which is not masked there.
+    /// The token with which published code pads CodeT5+'s texts up to the limit, unmasked.
     filler: Option<u32>,
     query_prompt: String,
     document_prompt: String,
@@ -95,16 +95,16 @@ pub struct TransformerModel {
 
 impl TransformerModel {
     /// Loads a sentence-transformers directory, or a plain Hugging Face one, whose tokens are then pooled by their
-    /// mean. Weights come from `model.safetensors`, else `pytorch_model.bin`; the tokenizer from `tokenizer.json`,
-    /// else `vocab.txt`.
+    /// mean. Weights come from `model.safetensors`, otherwise from `pytorch_model.bin`; the tokenizer from
+    /// `tokenizer.json`, otherwise from `vocab.txt`.
     ///
     /// The path may end with options after colons: a number of columns to keep (Matryoshka), a pooling in place of
     /// the directory's modules, `pooler` for the model's own layer with a hyperbolic tangent, `unixcoder` for that
-    /// model's prefix, `graphcodebert` for data flow, tasks of adapters, `cosine` or `dot`, and `published` for reading as
-    /// CoSQA+'s script does.
+    /// model's prefix, `graphcodebert` for data flow, tasks of adapters, `cosine` or `dot`, and `published` to read
+    /// texts like CoSQA+'s script.
     ///
     /// # Errors
-    /// When a file is missing, damaged, or asks for something unsupported; the error names it and what to do.
+    /// When a file is missing, damaged, or requires something unsupported; the error names it and the remedy.
     pub fn load(path: &Path) -> Result<TransformerModel, EmbedError> {
         let (base, options) = Options::split(path)?;
         if !options.replaces_head() && CrossEncoder::is_at(&base) {
@@ -121,7 +121,7 @@ impl TransformerModel {
         TransformerModel::open(&base, options)
     }
 
-    /// Loads a directory with options, whatever else is in it.
+    /// Loads a directory with options as a transformer, regardless of its other contents.
     fn open(base: &Path, options: Options) -> Result<TransformerModel, EmbedError> {
         let mut hash = Xxh3::new();
         let mut directory = Directory::read(base, &options, &mut hash)?;
@@ -134,7 +134,7 @@ impl TransformerModel {
         if let Some(limits) = options.published.and_then(|published| published.limits) {
             let max_tokens = directory.architecture.shape().max_tokens.unwrap_or(usize::MAX);
             limits_of_sides = Some(limits.map(|limit| limit.min(max_tokens)));
-            // Texts are cut after special tokens were added, by the limit of their side.
+            // Texts are truncated after special tokens were added, at the limit for queries or documents.
             let problem = "has a tokenizer that cannot be used; save the model's tokenizer again";
             guarded(base, problem, || directory.tokenizer.with_truncation(None).map(drop))?;
             if directory.model_type == architecture::CODET5P {
@@ -221,7 +221,7 @@ impl TransformerModel {
         let n_prompt = match self.head.include_prompt {
             true => 0,
             false if prompt.is_empty() => 0,
-            // What the tokenizer adds at the end is not part of the prompt.
+            // Special tokens added at the end are not part of the prompt.
             false => self.tokenize(side, "", prompt)?.len().saturating_sub(1),
         };
         let read = |text: &&str| match reader.map(|reader| reader.read(Path::new(&self.path), text)) {
@@ -280,7 +280,7 @@ impl TransformerModel {
     }
 }
 
-/// Checks that a model gave numbers.
+/// Checks that a model computed finite numbers.
 fn check_numbers(path: &Path, values: &[f32]) -> Result<(), EmbedError> {
     if values.iter().all(|value| value.is_finite()) {
         return Ok(());
@@ -322,7 +322,7 @@ impl Embedder for TransformerModel {
     }
 }
 
-/// Loads the model of a directory: of token vectors as model2vec has them, of late interaction, else another transformer.
+/// Loads the model of a directory: a static model of model2vec, a late-interaction model, or another transformer.
 ///
 /// # Errors
 /// As [`TokenVectors::load`], [`LateInteraction::load`] and [`TransformerModel::load`].
@@ -355,8 +355,8 @@ fn batches(texts: &[Vec<u32>], n_threads: usize) -> Vec<Range<usize>> {
     batches
 }
 
-/// Splits the path of a model into that of its directory and what follows after a colon; nothing does if there is
-/// such a path.
+/// Splits the path of a model into its directory and the options after a colon; if the whole path exists, there are
+/// no options.
 #[must_use]
 pub fn split_options(path: &Path) -> (PathBuf, Option<String>) {
     let whole = || (path.to_owned(), None);
@@ -369,8 +369,8 @@ pub fn split_options(path: &Path) -> (PathBuf, Option<String>) {
     }
 }
 
-/// The tokens that UniXcoder has after the first one when it is an encoder; none if the tokenizer adds them itself, as that
-/// of a trained model does.
+/// The tokens that UniXcoder requires after the first one in encoder mode; none if the tokenizer adds them itself,
+/// as that of a trained model does.
 fn encoder_prefix(path: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32>, EmbedError> {
     let id = |token: &str| {
         tokenizer.token_to_id(token).ok_or_else(|| {
@@ -399,7 +399,7 @@ mod tests {
         assert!(batches.into_iter().flatten().eq(0..texts.len()));
     }
 
-    /// Against what CoSQA+'s script does with the same tokenizers (`tests/make_published_tokens.py`).
+    /// Compares with the output of CoSQA+'s script for the same tokenizers (`tests/make_published_tokens.py`).
     #[test]
     fn texts_are_read_as_the_published_script_reads_them() {
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");

@@ -19,12 +19,12 @@ pub struct Strided<'a> {
     pub column_stride: usize,
 }
 
-/// Whether a product replaces what its output held or is added to it.
+/// Treatment of the output's previous values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// The output's old values are not read.
+    /// The output's previous values are not read.
     Replace,
-    /// The product is added to the output's old values.
+    /// The product is added to the output's previous values.
     Add,
 }
 
@@ -128,8 +128,8 @@ pub(crate) fn add_to_rows(values: &mut [f32], addend: &[f32]) {
     Arch::new().dispatch(AddToRows { values, addend });
 }
 
-// What `dispatch` runs must be inlined whole into the function that it compiles for an instruction set. Closures
-// cannot ask for that, so the loops are methods of the structs below.
+// Code run by `dispatch` must be fully inlined into the function that it compiles for an instruction set. Closures
+// cannot request that, so the loops are methods of the structs below.
 
 struct Activate<'a> {
     function: Activation,
@@ -292,14 +292,14 @@ fn sum(values: &[f32], term: impl Fn(f32) -> f32) -> f32 {
     lanes.iter().sum::<f32>() + rest.iter().map(|value| term(*value)).sum::<f32>()
 }
 
-/// a · b + c, in one instruction where S has vectors: all of pulp's vector instruction sets do it, and where there
-/// is none `f32::mul_add` is a slow call.
+/// a · b + c, in one instruction if S has vectors: all of pulp's vector instruction sets support it, and without
+/// one `f32::mul_add` is a slow call.
 #[inline(always)]
 fn multiply_add<S: Simd>(a: f32, b: f32, c: f32) -> f32 {
     if S::F32_LANES > 1 { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// The polynomial with these coefficients, that of the highest power first.
+/// The polynomial with these coefficients, highest power first.
 #[inline(always)]
 fn polynomial<S: Simd, const N: usize>(factors: [f32; N], x: f32) -> f32 {
     let mut sum = 0.0;

@@ -13,29 +13,31 @@ pub(crate) struct Options {
     pub dimension: Option<usize>,
     /// Pooling in place of the directory's modules.
     pub pooling: Option<Pooling>,
-    /// The first token through the model's own layer with a hyperbolic tangent, in place of the directory's modules.
+    /// Applies the model's own layer with a hyperbolic tangent to the first token, in place of the directory's
+    /// modules.
     pub pooler: bool,
-    /// The prefix by which UniXcoder knows that it is an encoder, with the mean of all tokens.
+    /// Adds the prefix that puts UniXcoder into encoder mode, with the mean of all tokens.
     pub unixcoder: bool,
-    /// Data flow after the tokens of documents, as GraphCodeBERT reads it, with the layer of `pooler`.
+    /// Appends data flow to the tokens of documents in GraphCodeBERT's format, with the layer of `pooler`.
     pub data_flow: Option<FlowOf>,
-    /// Task of queries and documents, or first that of queries and then that of documents, in place of retrieval's.
+    /// Task of queries and documents, or the task of queries followed by that of documents, in place of
+    /// retrieval's.
     pub tasks: Vec<String>,
-    /// Whether vectors are compared by cosine (of length 1) or by dot product (unscaled).
+    /// True to compare vectors by cosine (with length 1), false by dot product (unscaled).
     pub normalize: Option<bool>,
-    /// Texts are read as by CoSQA+'s script.
+    /// Reads texts like CoSQA+'s script.
     pub published: Option<Published>,
 }
 
-/// Reading as in CoSQA+'s script: with one space for each run of white space, and with limits unless the script leaves them
-/// to sentence-transformers.
+/// Reading as in CoSQA+'s script: with each run of white space collapsed to one space, and with limits unless the
+/// script leaves them to sentence-transformers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Published {
-    /// Maximum numbers of tokens of queries and documents, special ones included.
+    /// Maximum numbers of tokens of queries and documents, including special ones.
     pub limits: Option<[usize; 2]>,
 }
 
-/// The option that reads texts as CoSQA+'s script does, with or without limits.
+/// The option for reading texts like CoSQA+'s script, with or without limits.
 #[must_use]
 pub fn published_option(limits: Option<[usize; 2]>) -> String {
     limits.map_or_else(|| PUBLISHED.to_owned(), |[query, document]| format!("{PUBLISHED}-{query}-{document}"))
@@ -43,7 +45,7 @@ pub fn published_option(limits: Option<[usize; 2]>) -> String {
 
 const PUBLISHED: &str = "published";
 
-/// Reads what [`published_option`] writes.
+/// Parses the output of [`published_option`].
 fn published(word: &str) -> Option<Published> {
     let rest = word.strip_prefix(PUBLISHED)?;
     if rest.is_empty() {
@@ -54,31 +56,32 @@ fn published(word: &str) -> Option<Published> {
     Some(Published { limits: Some([limit(query)?, limit(document)?]) })
 }
 
-/// Whether all options after a path are about how texts are read, and none about how their vectors are made.
+/// Returns true if all options after a path affect only how texts are read, not how their vectors are computed.
 pub(crate) fn are_of_reading(options: &str) -> bool {
     options.split(':').all(|word| published(word).is_some())
 }
 
-/// The tasks that models are published with adapters for.
+/// The tasks for which models are published with adapters.
 const TASKS: [&str; 5] =
     ["retrieval.query", "retrieval.passage", "separation", "classification", "text-matching"];
 
 /// The language of documents whose data flow is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FlowOf {
-    /// The language whose syntax a document has.
+    /// The language of each document, as detected from its syntax.
     Each,
-    /// This one.
+    /// The given language.
     All(Language),
 }
 
-/// The language of this name, if its data flow is known.
+/// The language with this name, if it has data flow rules.
 fn language_of_flow(name: &str) -> Option<Language> {
     language_named(name).filter(|language| data_flow(*language, "").is_some())
 }
 
 impl Options {
-    /// Splits a path into that of a directory and the options after it. A directory whose name has a colon has none.
+    /// Splits a path into a directory and the options after it. A directory whose name contains a colon has no
+    /// options.
     ///
     /// # Errors
     /// When an option is unknown.
@@ -132,7 +135,7 @@ impl Options {
         Ok((directory, options))
     }
 
-    /// Returns whether the directory's modules after the encoder do not count.
+    /// Returns whether the directory's modules after the encoder are ignored.
     pub(crate) fn replaces_head(&self) -> bool {
         self.pooling.is_some()
     }

@@ -1,4 +1,4 @@
-//! From the vectors of a text's tokens to the vector of the text: pooling, and the steps that follow it.
+//! Computation of a text's vector from its tokens' vectors: pooling, and the steps after it.
 
 use super::encoder::{Linear, Norm};
 use super::numeric::Activation;
@@ -17,11 +17,11 @@ pub(crate) enum Pooling {
     WeightedMean,
     /// The last of them.
     LastToken,
-    /// All of them, each of which is a row of its own.
+    /// None: each of them is a row of its own.
     None,
 }
 
-/// The names of poolings in configurations, in the order in which several are put side by side.
+/// The names of poolings in configurations, in the order in which they are concatenated.
 pub(crate) const POOLINGS: [(&str, Pooling); 6] = [
     ("cls", Pooling::Cls),
     ("max", Pooling::Max),
@@ -57,7 +57,7 @@ pub(crate) enum DenseFunction {
     Identity,
     /// The hyperbolic tangent.
     Tanh,
-    /// One that encoders have too.
+    /// An activation that encoders also use.
     Activation(Activation),
 }
 
@@ -72,7 +72,7 @@ impl Dense {
         Dense { linear: linear.packed(), function, residual: None }
     }
 
-    /// The same with a map of its input, or the input itself, added to the result.
+    /// Adds its input, or a map of it, to the result.
     pub(crate) fn added_to(self, map: Option<Linear>) -> Dense {
         let residual = map.map_or(Residual::Input, |map| Residual::Map(map.packed()));
         Dense { residual: Some(residual), ..self }
@@ -123,18 +123,18 @@ pub(crate) struct Head {
     pub hidden: usize,
     /// Poolings; several are concatenated.
     pub poolings: Vec<Pooling>,
-    /// Whether tokens of the prompt are pooled.
+    /// If true, tokens of the prompt are included in the pooling.
     pub include_prompt: bool,
     /// Steps after pooling.
     pub steps: Vec<Step>,
-    /// Columns that are kept of the result, which is normalized again.
+    /// Number of columns to keep of the result, which is normalized again.
     pub truncate: Option<usize>,
-    /// Whether the result has length 1 whatever the steps are: so for models that are compared by cosine.
+    /// If true, the result is scaled to length 1 after the steps, for models that are compared by cosine.
     pub normalize: bool,
 }
 
 impl Head {
-    /// Poolings of an encoder of `hidden` columns, and nothing after them.
+    /// Poolings of an encoder with `hidden` columns, without further steps.
     pub(crate) fn new(hidden: usize, poolings: Vec<Pooling>) -> Head {
         Head { hidden, poolings, include_prompt: true, steps: Vec::new(), truncate: None, normalize: true }
     }
@@ -144,14 +144,15 @@ impl Head {
         self.truncate.unwrap_or_else(|| self.full_dimension())
     }
 
-    /// Columns before any are cut off.
+    /// Columns before truncation.
     pub(crate) fn full_dimension(&self) -> usize {
         let dense = |step: &Step| if let Step::Dense(dense) = step { Some(dense.n_outputs()) } else { None };
         self.steps.iter().rev().find_map(dense).unwrap_or(self.hidden * self.poolings.len())
     }
 
-    /// One row for each text, or for each token without a pooling, of which `lengths` has the number of tokens, from the vectors of all of these. The
-    /// first `n_prompt` tokens of each text are the prompt's.
+    /// One row for each text, or for each token without pooling. `lengths` has the number of tokens of each text;
+    /// the input contains the vectors of all these tokens. The first `n_prompt` tokens of each text belong to the
+    /// prompt.
     pub(crate) fn apply(
         &self,
         lengths: impl Iterator<Item = usize>,
@@ -200,7 +201,7 @@ fn normalize_rows(rows: &mut [f32], n_columns: usize) {
     rows.chunks_exact_mut(n_columns).for_each(quarry_embed::normalize);
 }
 
-/// Pools the tokens from `skipped` on into `row`, which holds zeros; it keeps them if there is no token.
+/// Pools the tokens from `skipped` on into `row`, which contains zeros; without tokens, it is left unchanged.
 fn pool(pooling: Pooling, states: &[f32], skipped: usize, row: &mut [f32]) {
     let hidden = row.len();
     let n = states.len() / hidden;

@@ -1,8 +1,10 @@
-//! Static models in the format of model2vec: a vector for each token of a tokenizer; the vector of a text is their mean.
+//! Static models in the format of model2vec: a vector for each token of a tokenizer. The vector of a text is their
+//! mean.
 //!
-//! A directory holds `model.safetensors` with the tensor `embeddings` (or `embedding.weight`, as sentence-transformers
-//! writes it, also below `0_StaticEmbedding`), `tokenizer.json` and `config.json`. The vectors may be in 8, 16 or 32 bits; a
-//! tensor `mapping` gives the vector of each token, and `weights` its weight.
+//! A directory contains `model.safetensors` with the tensor `embeddings` (or `embedding.weight`, as
+//! sentence-transformers writes it, also below `0_StaticEmbedding`), `tokenizer.json` and `config.json`. The
+//! vectors may have 8, 16 or 32 bits per value; a tensor `mapping` maps each token to its vector, and `weights` to
+//! its weight.
 
 use std::path::{Path, PathBuf};
 
@@ -26,16 +28,16 @@ use super::weights::{NOT_SAFETENSORS, check_header};
 /// The file of the vectors.
 const WEIGHTS: &str = "model.safetensors";
 
-/// Directories that may hold the vectors and the tokenizer, below a model's directory.
+/// Directories that may contain the vectors and the tokenizer, below a model's directory.
 const PLACES: [&str; 2] = ["", "0_StaticEmbedding"];
 
 /// Possible names of the tensor of the vectors.
 const NAMES: [&str; 2] = ["embeddings", "embedding.weight"];
 
-/// Maximum number of tokens of a text if `config.json` gives none.
+/// Maximum number of tokens of a text if `config.json` does not set it.
 const DEFAULT_MAX_TOKENS: usize = 512;
 
-/// Maximum bytes of the head of a safetensors file that is read to recognize its content.
+/// Maximum length in bytes of the header of a safetensors file that is read to recognize its content.
 const MAX_HEAD: u64 = 1 << 20;
 
 #[derive(Debug, Deserialize)]
@@ -49,30 +51,30 @@ fn default_max_tokens() -> Option<usize> {
     Some(DEFAULT_MAX_TOKENS)
 }
 
-/// A model that has a vector for each token.
+/// A model with a vector for each token.
 pub struct TokenVectors {
     id: String,
     path: PathBuf,
     tokenizer: Tokenizer,
-    /// Left out of a text.
+    /// The unknown token, which is removed from texts.
     unknown: Option<u32>,
-    /// Number of letters of a text that are read.
+    /// Maximum number of characters of a text that are read.
     max_letters: Option<usize>,
     max_tokens: Option<usize>,
     full_dimension: usize,
-    /// Columns that are kept.
+    /// Number of columns to keep.
     dimension: usize,
     vectors: Vec<f32>,
-    /// The row of each token; its id if there is none.
+    /// The row of each token; if `None`, its id.
     mapping: Option<Vec<usize>>,
     weights: Option<Vec<f32>>,
-    /// Whether vectors are compared by cosine.
+    /// True if vectors are compared by cosine.
     cosine: bool,
 }
 
 impl TokenVectors {
-    /// Returns whether a directory (with or without options after its path) holds such a model, by the names of its
-    /// tensors.
+    /// Returns whether a directory (with or without options after its path) contains such a model, by the names of
+    /// its tensors.
     #[must_use]
     pub fn is_at(path: &Path) -> bool {
         place(&super::split_options(path).0).is_some()
@@ -81,7 +83,7 @@ impl TokenVectors {
     /// Reads a directory; the path may end with a number of columns to keep, `cosine` or `dot`.
     ///
     /// # Errors
-    /// When a file is missing or damaged, or the files do not belong together; the error names it and what to do.
+    /// When a file is missing or damaged, or the files do not match; the error names it and the remedy.
     pub fn load(path: &Path) -> Result<TokenVectors, EmbedError> {
         let (base, options) = Options::split(path)?;
         if options.pooling.is_some() {
@@ -184,7 +186,7 @@ impl TokenVectors {
         self.tokenizer.get_vocab_size(true)
     }
 
-    /// The vector of a token, of all columns.
+    /// The vector of a token, with all columns.
     fn token(&self, id: usize) -> impl Iterator<Item = f32> {
         let row = self.mapping.as_ref().map_or(id, |mapping| mapping[id]);
         let weight = self.weights.as_ref().map_or(1.0, |weights| weights[id]);
@@ -222,9 +224,10 @@ impl TokenVectors {
         Ok(Vectors { dimension: self.dimension, values })
     }
 
-    /// The same model in the format of `quarry train static`, and the words of its tokens: those tokens that are words or
-    /// their parts, in lower case, a word before a part that is written like it. Punctuation has no vector there, texts are
-    /// split into words by other rules, and vectors are rounded to 8 bits when they are written.
+    /// Converts the model to the format of `quarry train static`, and returns the words of its tokens: those tokens
+    /// that are words or parts of words, in lower case; of a word and a part with the same spelling, the word. In
+    /// that format, punctuation has no vector, texts are split into words by other rules, and vectors are rounded
+    /// to 8 bits when written.
     #[must_use]
     pub fn to_static(&self) -> (StaticWeights, Vec<String>) {
         let special = self.tokenizer.get_added_tokens_decoder();
@@ -244,7 +247,7 @@ impl TokenVectors {
             .collect();
         words.sort();
         words.dedup_by(|later, first| later.0 == first.0);
-        // The order of the tokenizer, which is that of frequency for many.
+        // In the tokenizer's order, which often is that of frequency.
         words.sort_by_key(|(_, _, id)| *id);
         let hashes: Vec<u64> = words.iter().map(|(word, _, _)| word_hash(word)).collect();
         let weights = StaticWeights {
@@ -262,12 +265,12 @@ impl TokenVectors {
     }
 }
 
-/// Relation of a token to the word that it is read as, in order of preference.
+/// Relation of a token to the word that it represents, in order of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Part {
-    /// Whether it continues a word.
+    /// True if it continues a word.
     is_rest: bool,
-    /// Whether it has capitals.
+    /// True if it contains capitals.
     is_changed: bool,
 }
 
@@ -289,7 +292,7 @@ impl Embedder for TokenVectors {
     }
 }
 
-/// Directory of a model's vectors: its own, or one below it.
+/// Directory of a model's vectors: its own, or a subdirectory.
 fn place(directory: &Path) -> Option<PathBuf> {
     PLACES.iter().map(|place| directory.join(place)).find(|place| {
         let names = tensor_names(&place.join(WEIGHTS)).unwrap_or_default();
@@ -297,10 +300,10 @@ fn place(directory: &Path) -> Option<PathBuf> {
     })
 }
 
-/// The names in the head of a safetensors file; none if it is too long for a static model.
+/// The names in the header of a safetensors file; empty if it is too long for a static model.
 fn tensor_names(path: &Path) -> Option<Vec<String>> {
     use std::io::Read;
-    // Nothing but a file is waited for.
+    // Avoids blocking on a pipe.
     if !path.is_file() {
         return None;
     }
@@ -340,14 +343,14 @@ fn numbers(tensor: &TensorView<'_>, name: &str, path: &Path) -> Result<Vec<f64>,
     Err(EmbedError::model(path, format!("contains NaN or infinity in {name}; train or copy the model again")))
 }
 
-/// The token of unknown words, as the tokenizer's model names it.
+/// The token for unknown words, according to the tokenizer's model.
 fn unknown(tokenizer: &Tokenizer) -> Option<u32> {
     let of = |token: &str| tokenizer.token_to_id(token);
     match tokenizer.get_model() {
         ModelWrapper::WordPiece(model) => of(&model.unk_token),
         ModelWrapper::WordLevel(model) => of(&model.unk_token),
         ModelWrapper::BPE(model) => model.unk_token.as_deref().and_then(of),
-        // The model keeps the number to itself, and writes it.
+        // The model does not expose the number, but serializes it.
         ModelWrapper::Unigram(model) => {
             let model = serde_json::to_value(model).ok()?;
             u32::try_from(model["unk_id"].as_u64()?).ok()
@@ -355,7 +358,7 @@ fn unknown(tokenizer: &Tokenizer) -> Option<u32> {
     }
 }
 
-/// The median length of all tokens, by which model2vec cuts texts before it splits them.
+/// The median length of all tokens, which model2vec uses to truncate texts before splitting them.
 fn median_length(tokenizer: &Tokenizer) -> usize {
     let mut lengths: Vec<usize> =
         tokenizer.get_vocab(true).into_keys().map(|token| token.chars().count()).collect();
@@ -387,12 +390,13 @@ fn part_of_word<'a>(tokenizer: &Tokenizer, token: &'a str) -> (bool, &'a str) {
     }
 }
 
-/// Writes a static model as model2vec has it into the directory `out`; `words` are its tokens by number, pairs of words
-/// with a space between them. Returns how many of them are written: pairs of words are not, since no tokenizer makes them;
-/// the weights of positions, the vectors that queries have of their own and the limit of a text are lost too.
+/// Writes a static model in model2vec's format into the directory `out`; `words` are its tokens by number, with a
+/// space within pairs of words. Returns the number of written tokens: pairs of words are not written, since no
+/// tokenizer produces them. The weights of positions, the separate vectors of queries and the limit of a text are
+/// lost as well.
 ///
 /// # Errors
-/// When the words are not those of the model, or a file cannot be written.
+/// When the words do not match the model, or a file cannot be written.
 pub fn write_token_vectors(weights: &StaticWeights, words: &[&str], out: &Path) -> Result<usize, EmbedError> {
     let n_rows = weights.document_rows.len() / weights.dimension.max(1);
     if words.len() != n_rows {
@@ -430,7 +434,7 @@ pub fn write_token_vectors(weights: &StaticWeights, words: &[&str], out: &Path) 
         },
         "post_processor": null,
         "decoder": null,
-        // Unknown words are their longest known pieces from left to right.
+        // Unknown words are split into their longest known pieces from left to right.
         "model": {
             "type": "WordPiece",
             "unk_token": UNKNOWN,

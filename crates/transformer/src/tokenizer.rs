@@ -1,4 +1,4 @@
-//! The tokenizer of a model, from the files that it may be in.
+//! The tokenizer of a model, from any of its possible files.
 
 use std::path::{Path, PathBuf};
 
@@ -21,10 +21,10 @@ use super::reader::{Reader, guarded};
 use super::shape::Shape;
 use quarry_embed::EmbedError;
 
-/// Limit of a text whose positions and configuration do not limit it.
+/// Limit of a text if neither positions nor the configuration limit it.
 const DEFAULT_MAX_TOKENS: usize = 512;
 
-/// Maximum of a limit that a configuration sets where positions do not: attention takes memory by its square.
+/// Upper bound of a configured limit if positions do not limit it: the memory for attention grows with its square.
 const UNLIMITED: usize = 1 << 15;
 
 /// Tokenization settings of sentence-transformers.
@@ -33,7 +33,7 @@ pub(crate) struct SentenceConfig {
     /// Maximum number of tokens in a text.
     pub max_seq_length: Option<usize>,
     #[serde(default)]
-    /// Whether texts are lowered before the tokenizer has them.
+    /// True if texts are converted to lower case before tokenization.
     pub do_lower_case: bool,
 }
 
@@ -63,7 +63,8 @@ fn yes() -> bool {
     true
 }
 
-/// Reads the tokenizer of a model; it adds special tokens, and truncates texts at the limit of the model less `n_reserved`.
+/// Reads the tokenizer of a model, which adds special tokens and truncates texts at the model's limit minus
+/// `n_reserved`.
 ///
 /// # Errors
 /// When a file is missing or damaged, or leaves no room for a text.
@@ -131,19 +132,20 @@ pub(crate) fn read_tokenizer(
     Ok(tokenizer)
 }
 
-/// A tokenizer that is known to have the model of BERT.
+/// A tokenizer whose model is known to be BERT's.
 type WordPieceTokenizer =
     TokenizerImpl<WordPiece, NormalizerWrapper, PreTokenizerWrapper, PostProcessorWrapper, DecoderWrapper>;
 
-/// The tokenizer in a `tokenizer.json` with this content.
+/// The tokenizer in the content of a `tokenizer.json`.
 ///
 /// # Errors
-/// When it is not one, or can make texts much longer.
+/// When it is not a tokenizer, or can make texts much longer.
 pub(crate) fn parse_tokenizer(path: &Path, bytes: &[u8]) -> Result<Tokenizer, EmbedError> {
     let problem =
         "expected the tokenizer.json of a model; check the path, or save the model's tokenizer again";
     growth::check_maps(bytes).map_err(|found| EmbedError::model_file(path, problem, found))?;
-    // Read as one of any kind, a vocabulary is copied three times, which takes most of the time of loading a small model.
+    // Reading a tokenizer of any kind copies the vocabulary three times, which takes most of the time of loading a
+    // small model.
     let word_pieces = || serde_json::from_slice::<WordPieceTokenizer>(bytes).map(Tokenizer::from);
     let tokenizer = guarded(path, problem, || word_pieces().or_else(|_| Tokenizer::from_bytes(bytes)))?;
     growth::check(&tokenizer).map_err(|found| {
@@ -152,12 +154,12 @@ pub(crate) fn parse_tokenizer(path: &Path, bytes: &[u8]) -> Result<Tokenizer, Em
     Ok(tokenizer)
 }
 
-/// StarEncoder was trained on `<cls>`, a text and `<sep>`, but its tokenizer adds no special tokens, or does not even have
-/// them: programs add these four, in this order, before they use it.
+/// StarEncoder was trained on `<cls>`, a text and `<sep>`, but its tokenizer does not add special tokens, or even
+/// lacks them: programs add these four, in this order, before use.
 const STAR_ENCODER_TOKENS: [&str; 4] = ["<pad>", "<sep>", "<cls>", "<mask>"];
 
-/// Puts `<cls>` before and `<sep>` after a text if the tokenizer is one of byte pairs that has these, or lacks just the
-/// tokens that StarEncoder's lacks, and adds none itself.
+/// Puts `<cls>` before and `<sep>` after a text if a byte-pair tokenizer has these tokens, or lacks exactly those
+/// that StarEncoder's lacks, and adds none itself.
 fn add_text_ends(tokenizer: &mut Tokenizer, n_tokens: usize) -> tokenizers::Result<()> {
     let adds_some = tokenizer.get_post_processor().is_some_and(|processor| processor.added_tokens(false) > 0);
     if adds_some || !matches!(tokenizer.get_model(), ModelWrapper::BPE(_)) {
@@ -177,7 +179,7 @@ fn add_text_ends(tokenizer: &mut Tokenizer, n_tokens: usize) -> tokenizers::Resu
     Ok(())
 }
 
-/// The tokenizer of a BERT model that has only a list of tokens, one per line.
+/// The tokenizer of a BERT model that only has a list of tokens, one per line.
 fn word_piece(path: &Path, config: &TokenizerConfig) -> Result<Tokenizer, EmbedError> {
     let model = WordPiece::from_file(&path.to_string_lossy()).build().map_err(|error| {
         EmbedError::model_file(path, "is not a WordPiece vocabulary; expected one token per line", error)
@@ -202,7 +204,7 @@ fn word_piece(path: &Path, config: &TokenizerConfig) -> Result<Tokenizer, EmbedE
     Ok(tokenizer)
 }
 
-/// The tokenizer of a RoBERTa model that has only lists of tokens and merges, with the path of the former.
+/// The tokenizer of a RoBERTa model that only has lists of tokens and merges, with the path of the former.
 fn byte_pairs(directory: &Path, reader: &mut Reader) -> Result<Option<(PathBuf, Tokenizer)>, EmbedError> {
     let (vocabulary, merges) = (directory.join("vocab.json"), directory.join("merges.txt"));
     if reader.bytes(&vocabulary)?.is_none() || reader.bytes(&merges)?.is_none() {
@@ -222,7 +224,7 @@ fn byte_pairs(directory: &Path, reader: &mut Reader) -> Result<Option<(PathBuf, 
     };
     let processor = RobertaProcessing::new(special("</s>")?, special("<s>")?).add_prefix_space(false);
     let special = ["<s>", "<pad>", "</s>", "<unk>"].map(|token| AddedToken::from(token, true));
-    // The space before this token belongs to it.
+    // This token includes the space before it.
     let mask = AddedToken::from("<mask>", true).lstrip(true);
     let pre_tokenizer = ByteLevel::default().add_prefix_space(false);
     tokenizer.with_pre_tokenizer(Some(pre_tokenizer)).with_post_processor(Some(processor));

@@ -1,4 +1,4 @@
-//! Parts of a model directory that a trainer needs: the encoder's tensors by name, its shape, its tokenizer and its
+//! Parts of a model directory required for training: the encoder's tensors by name, its shape, tokenizer and
 //! pooling.
 //!
 //! The forward pass of [`crate::TransformerModel`] has no gradients; a trainer computes its own from these tensors.
@@ -22,10 +22,10 @@ pub use super::layout::{Layout, Relative, Wiring};
 pub use super::numeric::{Activation, Output, Strided, multiply};
 pub use super::shape::Shape;
 
-/// The key in `config.json` of the maximum number of tokens of a query that a cross-encoder was trained with.
+/// The key in `config.json` of the maximum number of tokens of a query with which a cross-encoder was trained.
 pub const MAX_QUERY_TOKENS: &str = "max_query_tokens";
 
-/// Name of the linear map of the vectors of tokens in a model of late interaction.
+/// Name of the linear map of token vectors in a late-interaction model.
 pub const TOKEN_MAP: &str = "linear.weight";
 
 /// Name of the file with the tensors of a matcher: a network that compares the vectors of a query and a code.
@@ -34,7 +34,7 @@ pub const MATCHER_FILE: &str = "matcher.safetensors";
 /// A tensor of a checkpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedTensor {
-    /// Its name, without the prefix that a whole model has for its encoder.
+    /// Its name, without the prefix of the encoder in a complete model.
     pub name: String,
     /// Rows and columns.
     pub shape: Vec<usize>,
@@ -42,17 +42,17 @@ pub struct NamedTensor {
     pub values: Vec<f32>,
 }
 
-/// Pooling of a text's token vectors, of those that training supports.
+/// Pooling of a text's token vectors, among those supported in training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrainablePooling {
     /// The first of them.
     Cls,
     Mean,
-    /// The first, through the model's own layer with a hyperbolic tangent.
+    /// The first, mapped by the model's own layer with a hyperbolic tangent.
     Pooler,
-    /// The first, through the model's own linear map to fewer columns, of length 1, as CodeT5+ has it.
+    /// The first, mapped linearly to fewer columns and scaled to length 1, as in CodeT5+.
     Projection,
-    /// All of them, each through a linear map, of length 1: for late interaction.
+    /// All of them, each mapped linearly and scaled to length 1: for late interaction.
     Tokens,
 }
 
@@ -60,7 +60,7 @@ pub enum TrainablePooling {
 pub struct Trainable {
     /// The directory, without options.
     pub directory: PathBuf,
-    /// Directory of the encoder's weights and tokenizer, below `directory` or the same.
+    /// Directory of the encoder's weights and tokenizer: `directory` or one below it.
     pub transformer: PathBuf,
     /// `model_type` of `config.json`.
     pub model_type: String,
@@ -73,7 +73,7 @@ pub struct Trainable {
     pub pooling: TrainablePooling,
     /// Columns of a text's vector.
     pub dimension: usize,
-    /// Whether vectors are compared by cosine.
+    /// True if vectors are compared by cosine.
     pub cosine: bool,
     /// The encoder's tensors, and the pooler's if `pooling` needs it.
     pub tensors: Vec<NamedTensor>,
@@ -81,7 +81,7 @@ pub struct Trainable {
     pub query_prompt: String,
     /// Prefix of every document.
     pub document_prompt: String,
-    /// Settings of a model of late interaction.
+    /// Settings of a late-interaction model.
     pub late: Option<TokenSettings>,
     tokenizer: Tokenizer,
     /// Tokens after the first one of every text.
@@ -92,7 +92,7 @@ impl Trainable {
     /// Reads a directory; the path may end with the options that [`crate::TransformerModel::load`] takes.
     ///
     /// # Errors
-    /// When a file is missing or damaged, or the model is of a kind that cannot be trained here.
+    /// When a file is missing or damaged, or this kind of model cannot be trained here.
     pub fn read(path: &Path) -> Result<Trainable, EmbedError> {
         let (base, options) = Options::split(path)?;
         let mut hash = Xxh3::new();
@@ -162,7 +162,7 @@ impl Trainable {
         weights.find_prefix(layout.prefixes, &layout.tensors[0].0);
         let shape = directory.architecture.shape().clone();
         let (mut names, mut wiring) = (layout.tensors, layout.wiring);
-        // T5 has its tokens once or twice, under one name or the other.
+        // T5 stores its tokens once or twice, under either name.
         if wiring.is_t5 && !weights.has(wiring.tokens) {
             wiring.tokens = "encoder.embed_tokens.weight";
             wiring.tokens.clone_into(&mut names[0].0);
@@ -194,7 +194,7 @@ impl Trainable {
         let normalizes = directory.head.steps.iter().any(|step| matches!(step, Step::Normalize));
         Ok(Trainable {
             dimension,
-            // A projection is of length 1 whatever is asked for.
+            // A projection has length 1, whatever the options are.
             cosine: matches!(pooling, TrainablePooling::Projection | TrainablePooling::Tokens)
                 || options.normalize.unwrap_or(directory.head.normalize || normalizes),
             directory: base,
@@ -213,7 +213,7 @@ impl Trainable {
         })
     }
 
-    /// Keeps the first `n` layers alone.
+    /// Keeps only the first `n` layers.
     ///
     /// # Errors
     /// When the model has fewer, or `n` is 0.
@@ -230,7 +230,8 @@ impl Trainable {
         Ok(())
     }
 
-    /// The `tokenizer.json` of a model that reads pairs of texts as [`TextTokenizer::pair_ids`] makes them, without a limit.
+    /// The `tokenizer.json` of a model that reads pairs of texts as in [`TextTokenizer::pair_ids`], without a
+    /// limit.
     ///
     /// # Errors
     /// When the tokenizer has no special tokens before and after a text.
@@ -252,8 +253,8 @@ impl Trainable {
         })
     }
 
-    /// The `tokenizer.json` of a model whose texts have a prefix of tokens, which the tokenizer then adds itself; none
-    /// without a prefix.
+    /// The `tokenizer.json` of a model whose texts have a prefix of tokens, which the tokenizer then adds itself;
+    /// `None` without a prefix.
     ///
     /// # Errors
     /// When the tokenizer has no special tokens before and after a text.
@@ -281,8 +282,8 @@ impl Trainable {
         .map(Some)
     }
 
-    /// Tokenizer of texts, truncated at `max_tokens` or at the model's own limit, whichever is less; special tokens
-    /// count.
+    /// Tokenizer of texts, truncated at `max_tokens` or at the model's own limit, whichever is less, including
+    /// special tokens.
     ///
     /// # Errors
     /// When the limit leaves no room for a text.
@@ -290,7 +291,7 @@ impl Trainable {
         self.tokenizer_of(1, max_tokens)
     }
 
-    /// The same of queries, which differ from other texts in models of late interaction.
+    /// Tokenizer of queries, which differ from other texts in late-interaction models.
     ///
     /// # Errors
     /// As [`Trainable::text_tokenizer`].
@@ -303,7 +304,7 @@ impl Trainable {
         let own = tokenizer.get_truncation().map_or(max_tokens, |truncation| truncation.max_length);
         let (prefix, own) = match &self.late {
             None => (self.prefix.clone(), own),
-            // The model's limit is for a text with its prefix.
+            // The model's limit applies to a text with its prefix.
             Some(late) => {
                 let prefix: Vec<u32> = late.prefixes[side].into_iter().collect();
                 let own = late.lengths[side].saturating_sub(prefix.len());
@@ -332,21 +333,21 @@ impl Trainable {
     }
 }
 
-/// The lengths of two texts of which the longer one is cut, token by token, until both have `room`; the second one if
-/// they are equal.
+/// The lengths of two texts after truncating the longer one, token by token, until both fit into `room`; the second
+/// one on ties.
 pub(crate) fn truncate_pair([first, second]: [usize; 2], room: usize) -> [usize; 2] {
     let first = first.min(room.saturating_sub(second).max(room.div_ceil(2)));
     [first, second.min(room - first)]
 }
 
-/// Makes token ids of texts.
+/// Converts texts to token ids.
 pub struct TextTokenizer {
     path: PathBuf,
     tokenizer: Tokenizer,
     /// Without truncation.
     whole: Tokenizer,
     prefix: Vec<u32>,
-    /// Fills texts up to `max_tokens`.
+    /// The token that pads texts up to `max_tokens`.
     filler: Option<u32>,
     n_tokens: usize,
     max_tokens: usize,
@@ -366,10 +367,10 @@ fn text_ends(path: &Path, tokenizer: &Tokenizer) -> Result<[u32; 2], EmbedError>
 const FAILS: &str = "has a tokenizer that fails on a text; save the model's tokenizer again";
 
 impl TextTokenizer {
-    /// The tokens of a text, special ones included.
+    /// The tokens of a text, including special ones.
     ///
     /// # Errors
-    /// When the tokenizer fails, or gives a token for which the model has no vector.
+    /// When the tokenizer fails, or returns a token without a vector in the model.
     pub fn ids(&self, text: &str) -> Result<Vec<u32>, EmbedError> {
         let encoding = guarded(&self.path, FAILS, || self.tokenizer.encode_fast(text, true))?;
         let mut ids = encoding.get_ids().to_vec();
@@ -393,9 +394,9 @@ impl TextTokenizer {
         tokens.filter(|token| !stands_for_text(token)).collect()
     }
 
-    /// The tokens of two texts in one sequence, as GenCodeSearchNet has them: the first special token, at most
+    /// The tokens of two texts in one sequence, as in GenCodeSearchNet: the first special token, at most
     /// `max_first` tokens of the first text, the last special token, the second text, the last special token. The
-    /// longer text is cut, token by token, until all fit.
+    /// longer text is truncated, token by token, until both fit.
     ///
     /// # Errors
     /// As [`TextTokenizer::ids`].

@@ -21,12 +21,12 @@ use super::quantized::{GROUP, Int4Matrix, Int8Matrix, Table};
 use super::reader::guarded;
 use quarry_embed::EmbedError;
 
-/// A checkpoint file whose tensors are read by name, each checked against the shape that the reader expects.
+/// A checkpoint file whose tensors are read by name, each checked against the expected shape.
 pub(crate) struct Weights {
     path: PathBuf,
     source: Source,
     prefix: &'static str,
-    /// Whether layers are made ready for products one by one, so that few are in memory twice.
+    /// If true, layers are prepared for products one by one, so that only few are in memory twice.
     pub packs: bool,
 }
 
@@ -35,20 +35,20 @@ enum Source {
     Pickle(PthTensors),
 }
 
-/// A safetensors file of which one tensor at a time is in memory.
+/// A safetensors file, of which one tensor at a time is in memory.
 struct Safetensors {
     file: Arc<Mutex<File>>,
-    /// Where its tensors begin.
+    /// Offset of the tensors in the file.
     start: u64,
     tensors: Metadata,
 }
 
-/// Rows of 8 bits that are read from the file one by one.
+/// Rows of 8-bit values that are read from the file one by one.
 pub(crate) struct StoredRows {
     file: Arc<Mutex<File>>,
-    /// Where the first one begins.
+    /// Offset of the first row in the file.
     start: u64,
-    /// One for each row.
+    /// Scale factor of each row.
     factors: Vec<f32>,
 }
 
@@ -63,7 +63,7 @@ impl StoredRows {
         let mut bytes = vec![0; values.len()];
         let start = self.start + (row * values.len()) as u64;
         let read = at(&self.file, start).and_then(|mut file| file.read_exact(&mut bytes));
-        // A byte of 0 stands for no number.
+        // A byte of 0 does not represent a number.
         let factor = if read.is_ok() && !bytes.contains(&0) { self.factors[row] } else { f32::NAN };
         for (value, byte) in values.iter_mut().zip(bytes) {
             *value = f32::from((byte ^ ZERO).cast_signed()) * factor;
@@ -71,14 +71,14 @@ impl StoredRows {
     }
 }
 
-/// A file, at a position.
+/// The file, positioned at an offset.
 fn at(file: &Mutex<File>, position: u64) -> io::Result<MutexGuard<'_, File>> {
     let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
     file.seek(SeekFrom::Start(position))?;
     Ok(file)
 }
 
-/// Bytes that are hashed at once: few enough for a core's cache.
+/// Number of bytes hashed at once: few enough for a core's cache.
 const CHUNK: usize = 1 << 18;
 
 /// Maximum length of the header of a safetensors file, as in other readers.
@@ -126,7 +126,7 @@ impl Safetensors {
         Ok(bytes)
     }
 
-    /// A tensor as candle has it.
+    /// A tensor in candle's representation.
     fn load(&self, name: &str) -> candle_core::Result<Tensor> {
         let missing = || SafeTensorError::TensorNotFound(name.to_owned());
         let tensor = self.tensors.info(name).ok_or_else(missing)?;
@@ -142,13 +142,13 @@ pub(crate) const DAMAGED: &str =
 /// The problem of a safetensors file that cannot be read.
 pub(crate) const NOT_SAFETENSORS: &str = "is not a complete safetensors file; copy it again";
 
-/// Suffix that makes the name of an 8-bit matrix that of the factors of its rows ([`crate::convert`]).
+/// Suffix that turns the name of an 8-bit matrix into that of its row factors ([`crate::convert`]).
 pub(crate) const SCALE: &str = ".scale";
 
-/// The byte of 0 in a matrix of 8 bits.
+/// The byte that represents 0 in an 8-bit matrix.
 pub(crate) const ZERO: u8 = 128;
 
-/// A matrix as its file has it.
+/// A matrix in the precision of its file.
 pub(crate) enum Stored {
     /// 32-bit floats.
     Float(Vec<f32>),
@@ -157,8 +157,8 @@ pub(crate) enum Stored {
 }
 
 impl Weights {
-    /// Opens `model.safetensors` of a directory, else `pytorch_model.bin`, and adds its bytes to `hash`. No code of a
-    /// pickle file is run.
+    /// Opens `model.safetensors` of a directory, otherwise `pytorch_model.bin`, and adds its bytes to `hash`. Code
+    /// in a pickle file is not run.
     ///
     /// # Errors
     /// When the directory has neither file or the file cannot be parsed.
@@ -184,24 +184,24 @@ impl Weights {
         Ok(Weights { path, source, prefix: "", packs: false })
     }
 
-    /// The file.
+    /// Path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// From now on, names begin with the first of `prefixes` with which the file has a tensor `name`. A whole model
-    /// has a name for its encoder, a bare encoder none.
+    /// Sets the prefix of subsequent names: the first of `prefixes` with which the file contains a tensor `name`. A
+    /// complete model has a prefix for its encoder, a bare encoder has none.
     pub(crate) fn find_prefix(&mut self, prefixes: &[&'static str], name: &str) {
         let found = prefixes.iter().find(|prefix| self.shape(&format!("{prefix}{name}")).is_some());
         self.prefix = found.copied().unwrap_or_default();
     }
 
-    /// Returns whether the file has a tensor of this name.
+    /// Returns whether the file contains a tensor with this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.shape(&format!("{}{name}", self.prefix)).is_some()
     }
 
-    /// The values of a tensor in row-major order, as 32-bit floats whatever the file holds.
+    /// The values of a tensor in row-major order, as 32-bit floats regardless of the file's precision.
     ///
     /// # Errors
     /// When the file lacks the tensor, or the tensor has another shape or values that are not finite.
@@ -214,7 +214,7 @@ impl Weights {
         }
     }
 
-    /// A matrix in row-major order, in 8 bits if the file has it so, or in 4.
+    /// A matrix in row-major order, in 8 or 4 bits if the file stores it so.
     ///
     /// # Errors
     /// Like [`get`](Self::get).
@@ -229,7 +229,7 @@ impl Weights {
         })
     }
 
-    /// A matrix of which few rows are read, in the bits that the file has it in.
+    /// A matrix of which few rows are read, in the file's precision.
     ///
     /// # Errors
     /// Like [`get`](Self::get).
@@ -249,13 +249,13 @@ impl Weights {
         })
     }
 
-    /// The name by which the file has a tensor.
+    /// The name of a tensor in the file.
     fn find(&self, name: &str, shape: &[usize]) -> Result<String, EmbedError> {
         let name = format!("{}{name}", self.prefix);
         // Old checkpoints, converted from TensorFlow, name the scale and shift of a normalization gamma and beta.
         let old_name =
             name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta");
-        // PyTorch renames a matrix that something is added to.
+        // PyTorch renames a parametrized matrix, such as one with an adapter.
         let adapted_name = match name.strip_suffix(".weight") {
             Some(stem) => format!("{stem}.parametrizations.weight.original"),
             None => name.clone(),
@@ -269,7 +269,7 @@ impl Weights {
             );
             return Err(EmbedError::model(&self.path, problem));
         };
-        // Two values of 4 bits are in one byte.
+        // A byte contains two 4-bit values.
         let stored = match *shape {
             [n_rows, n_columns] if self.is_int4(found) => vec![n_rows, n_columns / 2],
             _ => shape.to_vec(),
@@ -288,7 +288,7 @@ impl Weights {
         Ok(found.clone())
     }
 
-    /// The bytes of a tensor that consists of bytes, as matrices in 8 or 4 bits do.
+    /// The bytes of a tensor of bytes, such as an 8-bit or 4-bit matrix.
     fn bytes(&self, name: &str) -> Result<Option<Vec<u8>>, EmbedError> {
         let Source::Safetensors(source) = &self.source else { return Ok(None) };
         let tensor = source.tensors.info(name).filter(|tensor| tensor.dtype == Dtype::U8);
@@ -309,7 +309,7 @@ impl Weights {
         }
     }
 
-    /// The values of a tensor, all of them finite.
+    /// The values of a tensor, all of which must be finite.
     fn floats(&self, name: &str, tensor: Tensor) -> Result<Vec<f32>, EmbedError> {
         let problem = format!("contains {name} in a form that cannot be read; save it as 32-bit floats");
         let values = guarded(&self.path, &problem, || floats(tensor))?;
@@ -320,7 +320,7 @@ impl Weights {
         Ok(values)
     }
 
-    /// A matrix of 8 bits, with the factors of its rows.
+    /// An 8-bit matrix, with its row factors.
     fn int8(&self, name: &str, shape: &[usize], bytes: Vec<u8>) -> Result<Int8Matrix, EmbedError> {
         let factors = self.factors(name, shape)?;
         if bytes.contains(&0) {
@@ -329,12 +329,12 @@ impl Weights {
             );
             return Err(EmbedError::model(&self.path, problem));
         }
-        // 128 less, which leaves the bits but the first.
+        // Subtracts 128, which flips only the highest bit.
         let values = bytes.into_iter().map(|byte| (byte ^ ZERO).cast_signed()).collect();
         Ok(Int8Matrix { values, factors })
     }
 
-    /// The factors of the rows of a matrix of 8 bits.
+    /// The row factors of an 8-bit matrix.
     fn factors(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EmbedError> {
         let of_scales = format!("{name}{SCALE}");
         let found = self.shape(&of_scales);
@@ -353,12 +353,12 @@ impl Weights {
         self.floats(&of_scales, self.load(&of_scales)?)
     }
 
-    /// Returns whether a matrix has factors for the groups of its rows, which those of 4 bits have.
+    /// Returns whether a matrix has factors for groups within its rows, as 4-bit matrices have.
     fn is_int4(&self, name: &str) -> bool {
         self.shape(&format!("{name}{SCALE}")).is_some_and(|shape| shape.len() == 2)
     }
 
-    /// A matrix of 4 bits, with the factors of its groups.
+    /// A 4-bit matrix, with its group factors.
     fn int4(&self, name: &str, shape: &[usize], bytes: Vec<u8>) -> Result<Int4Matrix<'static>, EmbedError> {
         let of_scales = format!("{name}{SCALE}");
         let found = self.shape(&of_scales);
@@ -384,7 +384,7 @@ impl Weights {
         Ok(Int4Matrix { bytes: Cow::Owned(bytes), factors })
     }
 
-    /// Shape of a tensor, if the file has it.
+    /// Shape of a tensor, if the file contains it.
     fn shape(&self, name: &str) -> Option<Vec<usize>> {
         match &self.source {
             Source::Safetensors(source) => Some(source.tensors.info(name)?.shape.clone()),
@@ -393,7 +393,7 @@ impl Weights {
     }
 }
 
-/// Checks that a safetensors file names each tensor once: its reader keeps the last of several.
+/// Checks that a safetensors file names each tensor once: the library's reader keeps the last of several.
 ///
 /// # Errors
 /// When its header is damaged, or repeats a name.
@@ -407,7 +407,7 @@ pub(crate) fn check_header(path: &Path, bytes: &[u8]) -> Result<(), EmbedError> 
         .map_err(|error| EmbedError::model_file(path, NOT_SAFETENSORS, error))
 }
 
-/// The keys of an object, each of which must be there once.
+/// The keys of an object, each of which must occur once.
 struct Names;
 
 impl<'de> Visitor<'de> for Names {

@@ -1,7 +1,7 @@
 //! The rules of a tree's ignore files.
 //!
-//! The `ignore` crate would open ignore files itself, wherever a link leads and whatever they are. Here they are read
-//! as git reads its own: regular files only, not through links, and within a limit; any other is skipped and reported.
+//! The `ignore` crate would open ignore files itself, regardless of links and file types. Here they are read as git
+//! does: regular files only, not through links, and within a size limit. Others are skipped and reported.
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,7 +24,7 @@ const FILES: [&str; 3] = [IGNORE_FILE, ".ignore", GITIGNORE];
 const GITIGNORE: &str = ".gitignore";
 const EXCLUDE: &str = ".git/info/exclude";
 
-/// The rules of a tree. Those of each directory are read when its first name is checked.
+/// The rules of a tree. The rules of each directory are read when its first name is checked.
 pub(crate) struct IgnoreRules {
     /// Canonical path of the tree, or as it was named.
     base: PathBuf,
@@ -41,7 +41,7 @@ struct Level {
     /// In the order of [`FILES`].
     files: [Gitignore; FILES.len()],
     exclude: Gitignore,
-    /// Whether it is the root of a git repository, to which the rules of parent directories do not apply.
+    /// True if it is the root of a git repository, to which the rules of parent directories do not apply.
     is_repository: bool,
 }
 
@@ -69,8 +69,8 @@ impl IgnoreRules {
         rules
     }
 
-    /// Why `path`, relative to the tree, is left out, as some of [`FileFlags::LEFT_OUT`]; empty if it
-    /// is not. A hidden name is, unless a rule includes it. Only the last component is checked.
+    /// The reason why `path`, relative to the tree, is left out, as flags of [`FileFlags::LEFT_OUT`]; empty if it
+    /// is not. A hidden name is left out unless a rule includes it. Only the last component is checked.
     pub(crate) fn left_out(&self, path: &Path, is_directory: bool, is_hidden: bool) -> FileFlags {
         let level = self.level(path.parent().unwrap_or(Path::new("")));
         let matched = self.matched(&level, &self.base.join(path), is_directory);
@@ -80,7 +80,7 @@ impl IgnoreRules {
         flags
     }
 
-    /// Ignore files that were not read, and why.
+    /// Ignore files that were not read, with the reasons.
     pub(crate) fn refused(&self) -> Vec<Skipped> {
         std::mem::take(&mut *self.refused.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -148,7 +148,7 @@ impl Level {
         };
         let files = FILES.map(&mut rules);
         let git = directory.entry(Path::new(".git")).ok().map(|git| git.kind);
-        // A `.git` file names a directory elsewhere, which an untrusted tree must not choose.
+        // A `.git` file refers to a directory elsewhere, which an untrusted tree must not choose.
         let exclude = if git == Some(EntryKind::Directory) { rules(EXCLUDE) } else { Gitignore::empty() };
         let level = Self { around, files, exclude, is_repository: git.is_some() };
         let says_something = level.is_repository || level.files.iter().any(|rules| !rules.is_empty());
@@ -169,7 +169,7 @@ fn read(path: &Path, directory: &Directory, name: &str) -> Result<Gitignore, Ski
     let text = String::from_utf8_lossy(&bytes);
     let mut builder = GitignoreBuilder::new(path);
     for line in text.trim_start_matches('\u{feff}').lines() {
-        // As git does, ignore a malformed line.
+        // Like git, ignores a malformed line.
         let _ = builder.add_line(None, line);
     }
     builder.build().map_err(|error| SkipReason::Unreadable(error.to_string()))

@@ -60,11 +60,11 @@ pub struct WalkOptions {
     /// Larger files are skipped; 1,000,000 bytes by default, above which sources are nearly always generated. For
     /// notebooks the text of their cells counts, and [`MAX_NOTEBOOK_BYTES`].
     pub max_bytes: u64,
-    /// Whether hidden files are listed; not by default.
+    /// True to list hidden files; false by default.
     pub hidden: bool,
-    /// Whether ignored files are listed; not by default.
+    /// True to list ignored files; false by default.
     pub ignored: bool,
-    /// Languages that settings give to files.
+    /// Languages assigned to files by settings.
     #[serde(skip_serializing_if = "LanguageMap::is_empty")]
     pub languages: LanguageMap,
 }
@@ -82,19 +82,19 @@ impl WalkOptions {
         self.max_bytes.max(minimum).min(MAX_FILE_BYTES)
     }
 
-    /// Returns whether a file of this length (of a notebook, the length of its text) and with these flags is listed.
+    /// Returns whether a file with this length (for a notebook, the length of its text) and these flags is listed.
     #[must_use]
     pub fn lists(&self, bytes: u64, flags: FileFlags) -> bool {
         bytes <= self.max_bytes && self.left_out().intersection(flags).is_empty()
     }
 
-    /// With these a file is found that somebody named: whatever rules leave out.
+    /// Options that find a file named by the user, regardless of exclusion rules.
     #[must_use]
     pub fn of_named_file(self) -> Self {
         Self { hidden: true, ignored: true, ..self }
     }
 
-    /// The options that list all files of both; where both give languages, those of the other.
+    /// Options that list all files listed by either; if both set languages, those of the other one are used.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         Self {
@@ -105,7 +105,7 @@ impl WalkOptions {
         }
     }
 
-    /// Returns whether these options list all files that `choice` asks for.
+    /// Returns whether these options list all files that `choice` requests.
     #[must_use]
     pub fn covers(&self, choice: WalkChoice) -> bool {
         self.union(&choice.over(self)) == *self
@@ -120,7 +120,7 @@ impl WalkOptions {
     }
 }
 
-/// [`WalkOptions`] of which any may be unset; all are by default.
+/// [`WalkOptions`] that may be unset individually; all are by default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WalkChoice {
@@ -133,7 +133,7 @@ pub struct WalkChoice {
 }
 
 impl WalkChoice {
-    /// These options, with those of `other` where they are unset.
+    /// These options, with those of `other` for the unset ones.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -143,7 +143,7 @@ impl WalkChoice {
         }
     }
 
-    /// These options, with defaults where they are unset.
+    /// These options, with defaults for the unset ones.
     #[must_use]
     pub fn over(self, defaults: &WalkOptions) -> WalkOptions {
         WalkOptions {
@@ -160,10 +160,9 @@ impl WalkChoice {
 pub struct Listing {
     /// Files in a known language, ascending by path bytes.
     pub files: Vec<ListedFile>,
-    /// Files that were seen and skipped, ascending by path. Ignored and hidden files are
-    /// not seen at all.
+    /// Files that were visited and skipped, ascending by path. Ignored and hidden files are not visited at all.
     pub skipped: Vec<Skipped>,
-    /// Those of the skipped files that may be text: in an unknown language or over the size limit, ascending by path.
+    /// The skipped files that may be text: in an unknown language or over the size limit, ascending by path.
     pub others: Vec<OtherFile>,
 }
 
@@ -174,9 +173,9 @@ pub struct OtherFile {
     pub path: String,
     /// Length in bytes.
     pub bytes: u64,
-    /// Flags by its path, and those of [`FileFlags::LEFT_OUT`] that it has.
+    /// Flags by its path, and its flags of [`FileFlags::LEFT_OUT`].
     pub flags: FileFlags,
-    /// Its language, if that is known and the file too large.
+    /// Its language, if it is known and the file is too large.
     pub language: Option<Language>,
 }
 
@@ -185,7 +184,7 @@ pub struct OtherFile {
 pub struct ListedFile {
     /// Path relative to the root, `/` between its parts.
     pub path: String,
-    /// Metadata that tells without reading whether it has changed.
+    /// Metadata that shows, without reading the file, whether it has changed.
     pub stamp: Stamp,
     /// Language by its name; if two languages share it, the text decides (`quarry_source::language_for`).
     pub language: Language,
@@ -193,14 +192,14 @@ pub struct ListedFile {
     pub flags: FileFlags,
 }
 
-/// Metadata of a file that differs after a change, as git compares it. Values that the file system lacks are 0.
+/// Metadata of a file that changes with it, as compared by git. Values that the file system lacks are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Length in bytes.
     pub bytes: u64,
     /// Time of the last modification, in nanoseconds since 1970, which programs can set freely.
     pub modified_ns: u64,
-    /// Time of the last change of the file or its metadata, in nanoseconds since 1970, which they cannot.
+    /// Time of the last change of the file or its metadata, in nanoseconds since 1970, which programs cannot set.
     pub changed_ns: u64,
     /// Inode number of the file: it differs if the file was replaced.
     pub inode: u64,
@@ -233,11 +232,11 @@ fn change_and_inode(_: &Metadata) -> (u64, u64) {
 pub struct Skipped {
     /// Path relative to the root.
     pub path: String,
-    /// Why it was skipped.
+    /// The reason why it was skipped.
     pub reason: SkipReason,
 }
 
-/// Why a file was skipped.
+/// The reason why a file was skipped.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SkipReason {
@@ -250,7 +249,7 @@ pub enum SkipReason {
     /// Its content does not match its name, for this reason.
     #[error("malformed: {0}")]
     Malformed(String),
-    /// It has a NUL among its first bytes.
+    /// It contains a NUL among its first bytes.
     #[error("binary")]
     Binary,
     /// Neither a file nor a directory, such as a pipe, a socket or a device, which may be endless.
@@ -286,7 +285,7 @@ pub fn skipped_in_words(counts: &BTreeMap<String, usize>) -> impl Iterator<Item 
     })
 }
 
-/// Why a tree cannot be listed.
+/// The reason why a tree cannot be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum WalkError {
     /// The path does not exist.
@@ -302,13 +301,13 @@ pub enum WalkError {
     },
 }
 
-/// Lists a tree in parallel. Ignore files (`.gitignore`, `.ignore`, [`IGNORE_FILE`]) are read as git reads its own,
-/// inside and outside a checkout; hidden files are left out like ignored ones, unless they are asked for, and symbolic
-/// links are not followed. A file as `root` is a tree of that one file, whose path is its name ([`resolved`]), whatever
-/// the rules.
+/// Lists a tree in parallel. Ignore files (`.gitignore`, `.ignore`, [`IGNORE_FILE`]) are read as by git, inside and
+/// outside a checkout; hidden files are left out like ignored ones, unless requested, and symbolic links are not
+/// followed. A file as `root` is a tree of that one file, whose path is its name ([`resolved`]), regardless of the
+/// rules.
 ///
 /// # Errors
-/// When `root` is missing or unreadable. What is unreadable below it is listed as skipped.
+/// When `root` is missing or unreadable. Unreadable entries below it are listed as skipped.
 pub fn list(root: &Path, options: &WalkOptions) -> Result<Listing, WalkError> {
     let root = &*resolved(root);
     let base = base_directory(root)?;
@@ -358,7 +357,7 @@ pub fn list(root: &Path, options: &WalkOptions) -> Result<Listing, WalkError> {
 /// The directories whose files [`list`] lists, in no order; for a file as `root`, its directory.
 ///
 /// # Errors
-/// When `root` is missing or unreadable. What is unreadable below it is left out.
+/// When `root` is missing or unreadable. Unreadable directories below it are left out.
 pub fn directories(root: &Path, options: &WalkOptions) -> Result<Vec<PathBuf>, WalkError> {
     let base = base_directory(root)?;
     if base != root {
@@ -376,8 +375,8 @@ pub fn directories(root: &Path, options: &WalkOptions) -> Result<Vec<PathBuf>, W
     Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Number of files below `root` that [`list`] does not see because an ignore file or a hidden name excludes them.
-/// For explaining an empty listing: it walks everything.
+/// Number of files below `root` that [`list`] does not visit because of an ignore file or a hidden name. For
+/// explaining an empty listing: it walks everything.
 #[must_use]
 pub fn count_excluded(root: &Path, options: &WalkOptions) -> usize {
     let Ok(base) = base_directory(root) else { return 0 };
@@ -394,8 +393,8 @@ pub fn count_excluded(root: &Path, options: &WalkOptions) -> usize {
     count(&|_, _, _| true).saturating_sub(seen)
 }
 
-/// The path of a tree to list: the target of a link to a file, so that no file in its directory is read through a link;
-/// any other path unchanged.
+/// The path of a tree to list: for a link to a file, its target, so that no file in its directory is read through a
+/// link; any other path unchanged.
 #[must_use]
 pub fn resolved(root: &Path) -> Cow<'_, Path> {
     let is_link = fs::symlink_metadata(root).is_ok_and(|found| found.is_symlink());
@@ -446,12 +445,12 @@ impl ListedFile {
     }
 }
 
-/// Reads a file listed with `options`, up to its listed length; its path is relative to `base` ([`open`]). The file may
-/// have been replaced by a pipe or a device, on which reading would block or never end, by a link that leads
+/// Reads a file listed with `options`, up to its listed length; its path is relative to `base` ([`open`]). The file
+/// may have been replaced by a pipe or a device, on which reading would block or never end, by a link that leads
 /// elsewhere, or by a growing file.
 ///
 /// # Errors
-/// Why the file is skipped after all.
+/// The reason why the file is skipped after all.
 pub fn read(base: &Directory, file: &ListedFile, options: &WalkOptions) -> Result<Content, SkipReason> {
     let unreadable = |error: io::Error| SkipReason::Unreadable(error.to_string());
     let opened = base.file(Path::new(&file.path)).map_err(unreadable)?;
@@ -480,12 +479,12 @@ fn content(
     Ok(Content { text, flags })
 }
 
-/// Reads at most `limit` bytes of a file of a tree, as it is indexed: UTF-16 with a byte order mark becomes UTF-8, and
-/// a notebook, which should be read as a whole, becomes the text of its cells.
+/// Reads at most `limit` bytes of a file of a tree, as indexed: UTF-16 with a byte order mark becomes UTF-8, and a
+/// notebook, which should be read completely, becomes the text of its cells.
 ///
 /// # Errors
 /// When it cannot be read, is not a regular file, or is reached through a link; `InvalidData` when it is not the
-/// notebook that its name says.
+/// notebook that its name indicates.
 pub fn read_text(base: &Directory, path: &str, limit: u64) -> io::Result<SourceText> {
     let path = Path::new(path);
     let bytes = from_utf16(quarry_files::read_start(base.file(path)?, limit)?);
@@ -505,7 +504,7 @@ fn from_utf16(bytes: Vec<u8>) -> Vec<u8> {
     characters.map(|found| found.unwrap_or(char::REPLACEMENT_CHARACTER)).collect::<String>().into_bytes()
 }
 
-/// Decides which entries a walk leaves out.
+/// Determines which entries a walk leaves out.
 struct Rules {
     ignore_files: IgnoreRules,
     left_out: FileFlags,
@@ -524,7 +523,7 @@ impl Rules {
         if NEVER_LISTED.iter().any(|name| path.file_name() == Some(OsStr::new(name))) {
             return false;
         }
-        // Its own ignore file would leave it out otherwise.
+        // Otherwise, its own ignore file would exclude it.
         if !self.left_out.contains(FileFlags::IGNORED) && kind.is_dir() && is_index(&entry.path()) {
             return false;
         }
@@ -615,7 +614,7 @@ fn script_language(base: &Directory, path: &Path) -> Option<Language> {
     quarry_source::language_for(path, &start.ok()?)
 }
 
-/// Time of last modification of a file, in nanoseconds since 1970; 0 if the file system does not tell.
+/// Time of last modification of a file, in nanoseconds since 1970; 0 if the file system does not provide it.
 #[must_use]
 pub fn modified_ns(metadata: &Metadata) -> u64 {
     let since_epoch = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());

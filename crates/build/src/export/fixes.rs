@@ -1,8 +1,9 @@
 //! Issues and the functions that their fixes changed, for `quarry eval localize`: an export of issues, joined with the
 //! history of a repository.
 //!
-//! A commit fixes an issue if its message closes it, or its subject has it in brackets; the fix of an issue is the oldest
-//! merge among those, or else all of them. The answers are functions of the state before the fix.
+//! A commit fixes an issue if its message closes it, or its subject mentions it in brackets. The fix of an issue is
+//! the oldest merge among those commits, or all of them if none is a merge. The answers are functions of the state
+//! before the fix.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -23,7 +24,7 @@ use crate::queries::issues;
 use crate::queries::mask;
 use crate::step::{Step, hash_file};
 
-/// Change when the same input gives another output.
+/// Incremented when the same input yields different output.
 const VERSION: u32 = 1;
 
 /// The file of an export.
@@ -35,7 +36,7 @@ fn trackers(plan: &Plan) -> impl Iterator<Item = (&QueryPlan, &Path)> {
     plan.queries.iter().filter(is_joined).filter_map(|queries| Some((queries, queries.path.as_deref()?)))
 }
 
-/// The name of a repository in the export, which the plan has.
+/// The name of a repository in the export, as set in the plan.
 fn repository<'p>(history: &History<'p>) -> &'p str {
     history.source.repository.as_deref().unwrap_or_default()
 }
@@ -81,7 +82,7 @@ pub(crate) fn write(
         }
         let mut count = |what: &str, count: u64| *counts.entry(what.to_owned()).or_default() += count;
         count("issues without a fix, left out", (numbers.len() - fixes.len()) as u64);
-        // Bodies may be long: only those that are written are kept, one at a time.
+        // Bodies may be long, so only the written ones are kept, one at a time.
         issues::read(export, &mut |issue| {
             let Some((repository, fix)) = fixes.remove(&issue.number).filter(|_| !issue.is_pull_request)
             else {
@@ -128,10 +129,10 @@ pub(crate) fn write(
 
 /// The fix of an issue.
 struct Fix {
-    /// The commit before the first change of it.
+    /// The parent of the first commit of the fix.
     before: String,
     is_merge: bool,
-    /// Whether a commit of it changes too many files or functions to be about the issue.
+    /// True if one of its commits changes too many files or functions to be about the issue.
     is_bulk: bool,
     /// The functions that it changed or removed, as `path:name`.
     functions: BTreeSet<String>,
@@ -165,7 +166,7 @@ fn fixes_of(
                 || Fix { before: commit.parent.clone(), is_merge, is_bulk, functions: functions.clone() };
             match fixes.get_mut(&number) {
                 Some(known) if known.is_merge && !is_merge => {}
-                // Newest first: this one is older.
+                // Commits come newest first, so this one is older.
                 Some(known) if known.is_merge == is_merge && !is_merge => {
                     known.before.clone_from(&commit.parent);
                     known.is_bulk |= is_bulk;

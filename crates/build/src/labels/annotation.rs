@@ -21,20 +21,20 @@ use crate::sources::graph::{APIS, Api, GRAPH, Node};
 use crate::sources::pool::POOL;
 use crate::step::{Key, Step};
 
-/// Incremented when the same answers lead to other annotations.
+/// Incremented when the same answers yield different annotations.
 const VERSION: u32 = 2;
 
 /// Summaries of functions.
 pub(crate) const ANNOTATIONS: &str = "annotations.jsonl";
 /// Functions without a summary, with the reason.
 const EXCLUDED: &str = "excluded.jsonl";
-/// Explanations of functions of other packages.
+/// Explanations of functions from other packages.
 const EXPLANATIONS: &str = "explanations.jsonl";
 
 pub(crate) const SUMMARY_WRITER: &str = "summary-writer";
 const API_EXPLAINER: &str = "api-explainer";
 
-/// A function with what is known about it to write queries.
+/// A function with the information from which queries are written.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Annotation {
     pub(crate) id: String,
@@ -46,7 +46,7 @@ pub(crate) struct Annotation {
     /// The code of the functions of its project that it calls, if queries are written from it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) called: Vec<String>,
-    /// Number of functions of other packages whose explanations it was shown.
+    /// Number of functions from other packages whose explanations were in the prompt.
     pub(crate) apis: u64,
     pub(crate) project_calls: u64,
     pub(crate) third_party_calls: u64,
@@ -72,14 +72,14 @@ struct Identity {
     keeps_called: bool,
     unpopular_below: UnpopularBelow,
     documentation: Option<String>,
-    /// Whether models see the documentation of functions.
+    /// Treatment of documentation in the code that models see.
     code: Documentation,
     author: String,
     maximum: Option<usize>,
     seed: Option<u64>,
 }
 
-/// Number of functions to annotate: the maximum over the sources of queries; `None` if one of them uses all.
+/// Number of functions to annotate: the maximum over the sources of queries; `None` if one of them has no limit.
 fn maximum(plan: &Plan) -> Option<usize> {
     let written = plan.queries.iter().filter(|query| query.kind == QueryKind::Written);
     written.map(|query| query.maximum).try_fold(0, |most, maximum| Some(most.max(maximum?)))
@@ -143,7 +143,7 @@ impl Records {
         Ok(Self { files: Mutex::new(files), documentation })
     }
 
-    /// The record at a position, with the code that a model is shown.
+    /// The record at a position, with the code as shown to a model.
     pub(crate) fn get(&self, (source, at): (usize, u64)) -> Result<CodeRecord, BuildError> {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(file) = files.get_mut(source) else {
@@ -163,13 +163,13 @@ impl Records {
 pub(crate) struct Inputs<'i> {
     pub(crate) pool: &'i Path,
     pub(crate) graph: &'i Path,
-    /// The model's knowledge of functions of other packages, if the plan asks for it.
+    /// Calibration of the model's knowledge of functions from other packages, if the plan uses it.
     pub(crate) calibration: Option<&'i Path>,
     pub(crate) sources: &'i [PathBuf],
 }
 
-/// Writes the summaries of the functions for which queries are written, and of all functions that they call, level by
-/// level.
+/// Writes the summaries of the functions for which queries are written, and of all functions that they call, level
+/// by level.
 pub(crate) fn write(
     plan: &Plan,
     authoring: &Authoring<'_>,
@@ -188,7 +188,7 @@ pub(crate) fn write(
     let explained = explain(plan, authoring, &author, inputs, summarized, step, &mut excluded)?;
     let Explanations { explanations, undocumented, unreadable } = explained;
 
-    // With the names of the functions, which are shown to callers.
+    // Includes the names of the functions, which are shown to callers.
     let mut summaries: HashMap<&str, String> = HashMap::new();
     let mut writer = Writer::create(&step.join(ANNOTATIONS))?;
     let (mut n_written, mut n_excluded, mut n_with_callees, mut n_with_apis) = (0, 0, 0, 0);
@@ -261,7 +261,8 @@ pub(crate) fn write(
     Ok(counts)
 }
 
-/// The functions for which queries are written and, if callees are shown, all functions that they call. By level.
+/// The functions for which queries are written, sorted by level; if callees are shown, also all functions that they
+/// call.
 pub(crate) fn wanted(plan: &Plan, pool: &Path, nodes: &[Node]) -> Result<Vec<Node>, BuildError> {
     let by_id: HashMap<&str, &Node> = nodes.iter().map(|node| (node.id.as_str(), node)).collect();
     let targets = targets(pool, &by_id.keys().copied().collect(), maximum(plan), plan.seed)?;
@@ -280,13 +281,13 @@ pub(crate) fn wanted(plan: &Plan, pool: &Path, nodes: &[Node]) -> Result<Vec<Nod
     Ok(nodes.iter().filter(|node| wanted.contains(node.id.as_str())).cloned().collect())
 }
 
-/// Explanations of rarely called functions of other packages.
+/// Explanations of rarely called functions from other packages.
 struct Explanations {
     /// Of those with documentation, by name.
     explanations: HashMap<String, String>,
-    /// Number of those without documentation.
+    /// Number of functions without documentation.
     undocumented: u64,
-    /// Number of those whose explanation cannot be read.
+    /// Number of functions whose explanation cannot be parsed.
     unreadable: u64,
 }
 
@@ -345,8 +346,8 @@ fn explain(
     Ok(Explanations { explanations, undocumented, unreadable })
 }
 
-/// The code of the functions of its project that a function calls directly, which Query4Code's released code shows to the
-/// writer of summaries, and its Figure 2 to the writer of queries.
+/// The code of the functions of its project that a function calls directly. Query4Code's released code shows it to
+/// the writer of summaries, and its Figure 2 to the writer of queries.
 fn codes_of(
     node: &Node,
     places: &HashMap<&str, (usize, u64)>,
@@ -356,7 +357,7 @@ fn codes_of(
     places.map(|place| Ok(records.get(*place)?.code)).collect()
 }
 
-/// The values that the prompt for summaries can use.
+/// The values available to the prompt for summaries.
 fn values(
     record: &CodeRecord,
     node: &Node,

@@ -1,5 +1,5 @@
-//! Labels of a pool against a later commit of its sources: what became of each labeled function, whether the evidence of its
-//! label still holds, and whether methods still come in the same order.
+//! Labels of a pool compared with a later commit of its sources: the fate of each labeled function, whether the
+//! evidence of its label still holds, and whether methods still rank in the same order.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -113,7 +113,7 @@ pub struct LivingReport {
 /// The functions of a tree.
 ///
 /// # Errors
-/// When it cannot be read, or has none.
+/// When it cannot be read, or contains none.
 pub fn functions_in(tree: &Path) -> Result<Vec<CodeRecord>, BuildError> {
     let plan = SourcePlan::of_directory(tree);
     let opened = Opened::open(&plan, true, Path::new(""), true)?;
@@ -125,7 +125,7 @@ pub fn functions_in(tree: &Path) -> Result<Vec<CodeRecord>, BuildError> {
     Ok(records)
 }
 
-/// A code without differences in white space.
+/// A code with runs of white space collapsed, as a lookup key.
 fn key(code: &str) -> String {
     code.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -157,13 +157,13 @@ impl<'r> Functions<'r> {
         functions
     }
 
-    /// The function with a code, preferably in a file.
+    /// The function with this code, preferably in a given file.
     fn with_code(&self, code: &str, path: Option<&str>) -> Option<&'r CodeRecord> {
         let found = self.by_code.get(&key(code))?;
         found.iter().find(|record| Some(record.path.as_str()) == path).or(found.first()).copied()
     }
 
-    /// The most similar function of a name, preferably in a file.
+    /// The most similar function with this name, preferably in a given file.
     fn named(&self, name: &str, code: &str, path: Option<&str>) -> Option<&'r CodeRecord> {
         let words = |code: &str| -> BTreeSet<String> { code.split_whitespace().map(str::to_owned).collect() };
         let own = words(code);
@@ -178,11 +178,12 @@ impl<'r> Functions<'r> {
     }
 }
 
-/// Codes of changed functions, before and now, by the ids of pairs.
+/// Previous and current code of changed functions, by the ids of pairs.
 type PairTexts = BTreeMap<String, [String; 2]>;
 
-/// The labeled pairs of a judge at a later commit, whose functions are `now`; `before` are those of the labels' commit, by which
-/// it is known what moved. The second list has the codes of changed functions, before and now, by the ids of pairs.
+/// The labeled pairs of a judge at a later commit with the functions `now`; `before` are the functions at the
+/// labels' commit, used to detect moves. The second result has the previous and current code of changed functions,
+/// by the ids of pairs.
 pub fn follow(
     ledger: &Ledger,
     judge: i64,
@@ -250,7 +251,7 @@ pub fn tested_pairs(ledger: &Ledger, judge: i64) -> Result<BTreeSet<String>, Jud
     Ok(tested)
 }
 
-/// The name of the function that a code begins with: the word before its first bracket.
+/// The name of the function at the start of a code: the word before the first bracket.
 fn name_in(code: &str) -> String {
     let head = code.split('(').next().unwrap_or_default();
     head.rsplit(|c: char| !c.is_alphanumeric() && c != '_')
@@ -260,8 +261,8 @@ fn name_in(code: &str) -> String {
 }
 
 impl LivingReport {
-    /// Joins what became of functions with the tests that ran again. A label of changed code holds if a test program of it ran
-    /// and all of these end as before.
+    /// Combines the fates of functions with the reruns of their tests. A label of changed code holds if it has a test
+    /// program, and all of its test programs ran again with the same result as before.
     ///
     /// # Errors
     /// When a run has no query with a label.
@@ -339,7 +340,7 @@ impl LivingReport {
         Ok(runs)
     }
 
-    /// Whether all labels hold and all runs keep their places.
+    /// Returns true if all labels hold and all runs keep their places.
     pub fn holds(&self) -> bool {
         self.pairs.iter().all(|pair| pair.holds)
             && self.runs.iter().all(|run| run.places[0] == run.places[1])

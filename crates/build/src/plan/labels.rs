@@ -10,7 +10,7 @@ pub(crate) struct LabelPlan {
     pub(crate) kind: LabelKind,
     #[serde(default)]
     pub(crate) path: Option<PathBuf>,
-    /// Whether the model of a judge writes code for queries without a correct candidate.
+    /// If true, the model of a judge writes code for queries without a correct candidate.
     #[serde(default)]
     pub(crate) generate: bool,
     /// The guideline for annotators: its name or its file.
@@ -22,10 +22,10 @@ pub(crate) struct LabelPlan {
     /// Minimum number of people for each pair.
     #[serde(default)]
     pub(crate) minimum: Option<usize>,
-    /// Pairs for which α of people's labels is below this are removed.
+    /// Pairs for which α of people's labels is below this value are removed.
     #[serde(default)]
     pub(crate) minimum_alpha: Option<f64>,
-    /// Maximum share of people's pairs without a majority; with more, the build stops.
+    /// Maximum share of people's pairs without a majority; above it, the build stops.
     #[serde(default)]
     pub(crate) maximum_undecided: Option<f64>,
 }
@@ -38,7 +38,7 @@ pub(crate) enum LabelKind {
     /// Labeled pairs in any format, matched by their texts.
     File,
     Judge,
-    /// People, who fill in a form with the pairs without a label.
+    /// People, who fill in a form with the pairs that have no label yet.
     People,
     /// All pairs without a label are negative.
     Negative,

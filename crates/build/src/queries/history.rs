@@ -1,4 +1,4 @@
-//! Queries from what happened to code: messages of commits, and titles of issues that commits fixed.
+//! Queries from the history of code: messages of commits, and titles of issues that commits fixed.
 //!
 //! The answers to a message are the functions of the pool that the commit changed, as they are in the pool.
 
@@ -30,21 +30,22 @@ use crate::record::{CodeKind, normalized_hash};
 use crate::sources::pool::POOL;
 use crate::step::{Key, Step, Watch, content_hash};
 
-/// Maximum number of commits of a source that are read, newest first, and of the bytes of their files.
+/// Maximum number of commits that are read per source, newest first, and maximum total size of their files in
+/// bytes.
 pub(crate) const MAX_COMMITS: usize = 100_000;
 pub(crate) const MAX_BYTES: u64 = 16 << 30;
 
-/// Maximum number of commits that are parsed at a time, and of the bytes of their files.
+/// Maximum number of commits that are parsed at a time, and maximum total size of their files in bytes.
 const COMMITS_AT_ONCE: usize = 64;
 const BYTES_AT_ONCE: usize = 64 << 20;
 
 /// Maximum length of the text of an excluded query, in characters.
 const MAX_EXCLUDED_CHARS: usize = 300;
 
-/// Incremented when the same history and pool give other messages.
+/// Incremented when the same history and pool yield different messages.
 const VERSION: u32 = 1;
 
-/// The file of a step with the distinct texts of a history, their answers, and what was left out.
+/// The file of a step with the distinct texts of a history, their answers, and the rejected items.
 const FOUND: &str = "found.json";
 
 /// Number of commits between two reports of progress.
@@ -68,7 +69,7 @@ pub(crate) fn step(plan: &Plan, queries: &QueryPlan, pool: &Key) -> Result<Step,
     Ok(Step::new(format!("history {}", queries.name), VERSION, &identity, &[pool]))
 }
 
-/// Reads the histories, and writes what was found to the directory of the step.
+/// Reads the histories, and writes the results to the directory of the step.
 pub(crate) fn write(
     plan: &Plan,
     queries: &QueryPlan,
@@ -93,7 +94,7 @@ pub(crate) fn read_found(step: &Path) -> Result<(Found, LeftOut), BuildError> {
 
 pub(crate) struct History<'p> {
     pub(crate) source: &'p SourcePlan,
-    /// The newest commit that is read: that of the source.
+    /// The newest commit to read: that of the source.
     pub(crate) commit: String,
 }
 
@@ -122,7 +123,7 @@ pub(crate) fn open<'p>(plan: &'p Plan, queries: &QueryPlan) -> Result<Vec<Histor
     sources.map(open).collect()
 }
 
-/// The functions of a pool by their places, as hashes of source, path and name.
+/// The functions of a pool by location, as hashes of source, path and name.
 #[derive(Default)]
 struct Functions {
     ids: HashMap<u128, Vec<String>>,
@@ -131,7 +132,7 @@ struct Functions {
 }
 
 impl Functions {
-    /// Those of some sources.
+    /// Reads the functions of the given sources.
     fn read(pool: &Path, histories: &[History<'_>]) -> Result<Self, BuildError> {
         #[derive(Deserialize)]
         struct PooledUnit {
@@ -157,13 +158,13 @@ impl Functions {
 }
 
 fn hash(texts: &[&str]) -> u128 {
-    // No path and no name has such a character.
+    // Paths and names never contain this character.
     normalized_hash(&texts.join("\0"))
 }
 
 struct Changed {
     header: Header,
-    /// Ids of functions, or why there are none.
+    /// Ids of functions, or the reason why there are none.
     functions: Result<Vec<String>, Rejection>,
 }
 
@@ -224,7 +225,7 @@ fn read(
     reach.map_err(failed)
 }
 
-/// The functions of the pool that a commit changed, as ids, or why there are none.
+/// The ids of the functions in the pool that a commit changed, or the reason why there are none.
 fn functions_of(commit: &Commit, source: &str, functions: &Functions) -> Result<Vec<String>, Rejection> {
     let id = &commit.header.id;
     let is_in_pool = |path: &str| functions.files.contains(&hash(&[source, path]));
@@ -360,22 +361,22 @@ pub(crate) fn titles(
     Ok(left_out)
 }
 
-/// The result of a quick look at a history.
+/// The result of sampling a history.
 pub(crate) struct Survey {
     /// Number of messages that describe what code does.
     pub(crate) messages: usize,
-    /// Share of those, estimated, whose commits changed functions of the pool, and few.
+    /// Estimated share of those whose commits changed functions of the pool, but not too many.
     pub(crate) share: f64,
-    /// Whether there are older commits that were not looked at.
+    /// True if older commits were not examined.
     pub(crate) is_cut: bool,
 }
 
-/// Number of commits of a survey whose messages are read, and of those whose files are.
+/// Number of commits in a survey whose messages are read, and number whose files are read.
 const SURVEYED_MESSAGES: usize = 50_000;
 const SURVEYED_COMMITS: usize = 64;
 
-/// Counts the messages of a history that `is_kept` keeps, and looks at what some of these commits changed.
-/// `in_pool` is the share of functions that are in the pool, which has `tests` or not.
+/// Counts the messages of a history that `is_kept` accepts, and examines the changes of a sample of these commits.
+/// `in_pool` is the share of functions that are in the pool; `tests` is true if the pool contains tests.
 pub(crate) fn survey(
     history: &History<'_>,
     (in_pool, tests): (f64, bool),
@@ -403,7 +404,7 @@ pub(crate) fn survey(
     let reach =
         read_history(path, &options, &look, &|_| false, &mut |_| ControlFlow::Break(())).map_err(failed)?;
     let wanted = wanted.into_inner();
-    // Evenly spread: what older commits changed is gone more often.
+    // Evenly spaced, because code changed by older commits is more often gone.
     let step = wanted.len().div_ceil(SURVEYED_COMMITS).max(1);
     let looked_at: HashSet<&str> = wanted.iter().step_by(step).map(String::as_str).collect();
     let walk = WalkOptions::default();
@@ -433,8 +434,8 @@ pub(crate) fn survey(
     })
 }
 
-/// The issues of an export that are there once: no pull requests, and of those with the same number and address the
-/// first.
+/// The issues of an export without duplicates and pull requests. Of several with the same number and address, the
+/// first is kept.
 pub(crate) fn distinct(
     export: &Path,
     are_of_one_repository: bool,
@@ -448,7 +449,7 @@ pub(crate) fn distinct(
         } else if !seen.insert((issue.number, issue.repository().map(str::to_owned))) {
             left_out.add(&issue.title, rejection("number is there already", issue.number.to_string()));
         } else {
-            // Bodies may be long, and nobody asks for those of all issues.
+            // Bodies may be long, and are not needed for all issues.
             issues.push(Issue { body: String::new(), ..issue });
         }
         Ok(())
@@ -467,7 +468,7 @@ pub(crate) fn distinct(
     Ok(issues)
 }
 
-/// The functions that commits changed that close issues, by number.
+/// The functions changed by commits that close issues, by issue number.
 fn fixed_issues(
     issues: &[Issue],
     histories: &[History<'_>],
@@ -508,7 +509,7 @@ fn fixed_issues(
         )?;
         left_out.reach(reach);
     }
-    // As with commits, what changes much is not about any of it.
+    // As with commits, a change of many functions is not about any of them.
     fixed.retain(|_, functions| functions.len() <= MAX_FUNCTIONS);
     Ok(fixed)
 }

@@ -9,8 +9,7 @@ use serde::Deserialize;
 pub struct Category {
     pub name: String,
     pub about: String,
-    /// Keywords that indicate it; empty for the category of queries that no rule matches, and for one that has no
-    /// rule.
+    /// Keywords that indicate it; empty for the category of queries that match no rule, and for one without a rule.
     #[serde(default)]
     pub keywords: Vec<String>,
 }
@@ -28,7 +27,7 @@ struct Matching {
     long: usize,
 }
 
-/// Why a query does not look for code.
+/// The reason why a query does not look for code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finding<'i> {
     pub category: &'i str,
@@ -70,7 +69,7 @@ impl Intents {
     /// Parses rules in the format of the built-in ones.
     ///
     /// # Errors
-    /// What is wrong with the rules.
+    /// Returns a description of the problem.
     pub fn parse(text: &str) -> Result<Self, String> {
         let file: IntentFile = toml::from_str(text).map_err(|error| error.to_string())?;
         let mut rules = Vec::new();
@@ -104,7 +103,7 @@ impl Intents {
     }
 }
 
-/// A word without surrounding punctuation, which is kept in names such as `c#` and `can't`.
+/// A word without surrounding punctuation, except in names such as `c#` and `can't`.
 fn bare(word: &str) -> &str {
     word.trim_matches(|c: char| !c.is_alphanumeric() && c != '#' && c != '+')
 }
@@ -148,7 +147,7 @@ fn position(run: &[Vec<String>], words: &[&str]) -> Option<usize> {
     (0..(words.len() + 1).checked_sub(run.len())?).find(|start| is_here(&words[*start..]))
 }
 
-/// A word with its plural, its past form and its form in -ing.
+/// A word with its plural, its past form and its -ing form.
 fn forms(word: &str) -> Vec<String> {
     let mut forms = vec![word.to_owned()];
     let mut add = |stem: &str, endings: &[&str]| {
@@ -218,7 +217,7 @@ mod tests {
         check("python declared names", Some(("programming-knowledge", "declare")));
         check("python require a key", Some(("conceptual", "require")));
         check("check if file-like python", Some(("other", "-")));
-        // One symbol, as the paper has it: a released query has brackets around words.
+        // One symbol, as in the paper: a released query has brackets around words.
         check("python call f()", Some(("other", "()")));
         check("python sum (of a list)", None);
         check("what's c# in python", Some(("tool-usage", "c#")));

@@ -1,6 +1,6 @@
-//! Exports of issues: what `gh issue list --json`, the API of GitHub and that of GitLab print, as one JSON array, as
-//! arrays one after the other or in an array (pages), or as JSON lines. Files are untrusted: they are read one
-//! issue at a time, and only what is asked for is kept.
+//! Exports of issues: the output of `gh issue list --json`, or of the APIs of GitHub and GitLab, as one JSON array,
+//! as several arrays in sequence or in an outer array (pages), or as JSON lines. Files are untrusted: they are read
+//! one issue at a time, and only the required fields are kept.
 
 use std::fmt;
 use std::io::BufReader;
@@ -36,30 +36,30 @@ pub(crate) struct Issue {
     /// Name of the account that opened it; empty if unknown.
     pub(crate) author: String,
     pub(crate) address: Option<String>,
-    /// Whether it is a pull request, which the API of GitHub lists among issues.
+    /// True if it is a pull request, which GitHub's API lists among issues.
     pub(crate) is_pull_request: bool,
 }
 
 impl Issue {
-    /// The address without the number: that of the repository.
+    /// The address of the repository: the issue's address without the number.
     pub(crate) fn repository(&self) -> Option<&str> {
         Some(self.address.as_deref()?.rsplit_once('/')?.0)
     }
 }
 
-/// An entry of an export. Fields that none of the programs writes, or that are not asked for, are skipped.
+/// An entry of an export. Unknown and unused fields are skipped.
 #[derive(Deserialize)]
 struct Entry {
-    /// GitLab has it as `iid`, and `id` is unique among all projects.
+    /// GitLab calls it `iid`, and uses `id` for a number that is unique among all projects.
     #[serde(alias = "iid")]
     number: u64,
     title: Text,
-    /// GitLab has it as `description`.
+    /// GitLab calls it `description`.
     #[serde(default, alias = "description")]
     body: Option<Text>,
     #[serde(default, alias = "author")]
     user: Option<Account>,
-    /// The address of the page, where `url` is that of the API.
+    /// The address of the page; `url` is that of the API.
     #[serde(default, alias = "web_url")]
     html_url: Option<Text>,
     #[serde(default)]
@@ -164,7 +164,7 @@ impl<'de> Visitor<'de> for Page<'_, '_> {
 /// Passes the issues of an export to `each`, in order.
 ///
 /// # Errors
-/// When it cannot be read or is none, naming the line, or an error of `each`.
+/// When it cannot be read or is not an export, naming the line, or an error of `each`.
 pub(crate) fn read(path: &Path, each: &mut TakeIssue<'_>) -> Result<(), BuildError> {
     let file = open_regular(path).map_err(BuildError::read(path))?;
     let n_bytes = file.metadata().map_err(BuildError::read(path))?.len();
@@ -192,7 +192,7 @@ pub(crate) fn read(path: &Path, each: &mut TakeIssue<'_>) -> Result<(), BuildErr
     loop {
         match values.end() {
             Ok(()) => return Ok(()),
-            // More follows, or what is not JSON, which reading it says better.
+            // Either more values follow, or the rest is not JSON, for which the next read reports a better error.
             Err(error) if error.is_syntax() => {}
             Err(error) => return Err(wrong(error.line(), error.to_string())),
         }

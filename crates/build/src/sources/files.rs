@@ -23,7 +23,7 @@ pub(crate) struct Reading<'p> {
     pub(crate) plan: &'p SourcePlan,
     pub(crate) commit: Option<String>,
     pub(crate) licenses: Licenses,
-    /// Whether tests and the like are read too.
+    /// If true, tests and the like are also read.
     pub(crate) tests: bool,
 }
 
@@ -99,7 +99,7 @@ impl Tally {
         Ok(())
     }
 
-    /// Counts files that were not read, because their names are not those of a known language.
+    /// Counts files that were not read because their names do not indicate a known language.
     pub(crate) fn skip(&mut self, n_files: usize) {
         self.unknown += n_files as u64;
     }

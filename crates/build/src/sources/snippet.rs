@@ -1,21 +1,22 @@
-//! Classifying posted snippets: code of their language, or one of the kinds that CoSQA+ removed with Guesslang.
+//! Classification of posted snippets: code of their language, or one of the kinds that CoSQA+ removed with
+//! Guesslang.
 //!
-//! Grammars decide instead of a model: text is code of a language if its grammar can parse it. Grammars recover from errors
-//! and accept more than compilers do, and some fragments parse, so the first and last lines are also checked for signs of
-//! a cut that most languages share.
+//! Grammars decide instead of a model: text is code of a language if its grammar can parse it. Grammars recover
+//! from errors and accept more than compilers do, and some fragments parse, so the first and last lines are also
+//! checked for signs of truncation that most languages share.
 
 use quarry_source::{Language, Limits, extract_within, language_named};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SnippetKind {
     Code,
-    /// Code that is cut off, and where.
+    /// Truncated code, and the kind of truncation.
     Incomplete(Cut),
     /// Text that no grammar can parse: output, prose, data.
     Irrelevant,
     /// Code of another language.
     OtherLanguage,
-    /// A session at a prompt, with input and output.
+    /// An interactive session with prompts, input and output.
     Transcript,
 }
 
@@ -27,9 +28,9 @@ pub(crate) enum Cut {
     /// It ends within a statement or before the body of a block.
     End,
     Brackets,
-    /// It says that something was left out.
+    /// It contains a placeholder for omitted code.
     Gap,
-    /// It works on nothing but objects that it does not make.
+    /// It only uses objects that it does not create.
     Object,
 }
 
@@ -50,7 +51,7 @@ impl SnippetKind {
     }
 }
 
-/// Languages whose grammars reject most other texts. Those of shells and Ruby parse prose as calls.
+/// Languages whose grammars reject most other texts. The grammars of shells and Ruby parse prose as calls.
 const OTHER_LANGUAGES: [&str; 9] =
     ["python", "javascript", "java", "c", "cpp", "csharp", "go", "rust", "typescript"];
 
@@ -78,7 +79,7 @@ pub(crate) fn snippet_kind(language: Language, text: &str) -> SnippetKind {
         };
     };
     let mut others = OTHER_LANGUAGES.iter().filter_map(|name| language_named(name));
-    // A single line may be code in many languages.
+    // A single line can be valid in many languages.
     if lines.len() > 1
         && others.any(|other| other.family() != language.family() && self::first_error(other, text).is_none())
     {
@@ -88,22 +89,22 @@ pub(crate) fn snippet_kind(language: Language, text: &str) -> SnippetKind {
     if is_unbalanced(text) {
         return SnippetKind::Incomplete(Cut::Brackets);
     }
-    // A single line is wrong as a whole.
+    // If there is only a single line, the error concerns all of it.
     if n_lines > 1 && first_error >= n_lines {
         return SnippetKind::Incomplete(Cut::End);
     }
     SnippetKind::Irrelevant
 }
 
-/// Lines that stand for what was left out, without comment signs around them.
+/// Placeholder lines for omitted code, without comment signs around them.
 const GAPS: [&str; 8] =
     ["...", "…", "....", "[...]", "your code here", "more code", "rest of the code", "some code here"];
 
-/// Words with which no statement begins that stands for itself: those of a block that began before, and of a function.
+/// Words that cannot begin a standalone statement: those that continue an earlier block, or belong in a function.
 const CONTINUED: [&str; 10] =
     ["else", "elif", "elsif", "except", "finally", "catch", "return", "yield", "break", "continue"];
 
-/// Ends of lines after which a statement goes on. A colon begins a block whose body comes below.
+/// Ends of lines after which a statement continues. After a colon, the body of a block follows.
 const OPEN_ENDS: [&str; 14] =
     ["(", "[", "{", ",", ":", "\\", "=", "+", "&&", "||", "->", "=>", " and", " or"];
 
@@ -121,7 +122,7 @@ fn cut(lines: &[&str]) -> Option<Cut> {
     let word: String = first.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
     let indentation = |line: &str| line.len() - line.trim_start().len();
     let ends_a_block = first.trim_start().starts_with(['}', ')', ']']);
-    // The lines of a block that began before end where one is less indented than the first.
+    // Code that begins within a block ends the block on a line that is less indented than the first one.
     if ends_a_block
         || CONTINUED.contains(&word.as_str())
         || lines.iter().any(|line| indentation(line) < indentation(first))
@@ -132,7 +133,7 @@ fn cut(lines: &[&str]) -> Option<Cut> {
     OPEN_ENDS.iter().any(|open| end.ends_with(open)).then_some(Cut::End)
 }
 
-/// Modules and objects that everyone knows by these names.
+/// Well-known modules and objects.
 const KNOWN_NAMES: &[&str] = &[
     "np",
     "numpy",
@@ -202,8 +203,9 @@ const KNOWN_NAMES: &[&str] = &[
     "self",
 ];
 
-/// Whether each line reads or calls what belongs to an object that the snippet does not make, or what lines before it took
-/// from one: a call of `soup.find_all`, or a plot of two slices, says little without the rest.
+/// Returns true if each line reads or calls a member of an object that the snippet does not create, or uses values
+/// that earlier lines took from one. A call of `soup.find_all`, or a plot of two slices, is incomplete without the
+/// rest.
 fn works_on_unknown(lines: &[&str]) -> bool {
     let is_sign = |c: char| !c.is_alphanumeric() && c != '_';
     let mut taken: Vec<&str> = Vec::new();
@@ -225,13 +227,13 @@ fn works_on_unknown(lines: &[&str]) -> bool {
     !lines.is_empty()
 }
 
-/// A line without a comment after its code. Signs of comments within texts do not matter at the end of a line.
+/// A line without a trailing comment. Comment signs within strings do not matter at the end of a line.
 fn without_trailing_comment(line: &str) -> &str {
     let code = [" #", " //"].iter().filter_map(|sign| line.find(sign)).min();
     line[..code.unwrap_or(line.len())].trim_end()
 }
 
-/// Whether lines are sentences: words, hardly a sign of code among them.
+/// Returns true if lines are prose: words with hardly any signs of code among them.
 fn is_prose(lines: &[&str]) -> bool {
     const WORDS: usize = 5;
     let words: Vec<&str> = lines.iter().flat_map(|line| line.split_whitespace()).collect();
@@ -283,7 +285,7 @@ mod tests {
         {
             check(text, SnippetKind::Incomplete(Cut::Gap));
         }
-        // Whole: an indented block, a call over several lines, and signs within texts.
+        // Complete code: an indented block, a call over several lines, and signs within strings.
         for text in [
             "    x = 1\n    y = 2\n",
             "f(\n    a,\n    b,\n)\n",

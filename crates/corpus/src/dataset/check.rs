@@ -18,15 +18,15 @@ pub struct Checked {
 
 #[derive(Debug)]
 pub struct Problem {
-    /// Whether it may be intended, such as an empty text or a repeated record.
+    /// True if it may be intended, such as an empty text or a repeated record.
     pub is_warning: bool,
     /// The position, what was expected and found, and what to do.
     pub error: FormatError,
 }
 
-/// Checks files on their own and against each other: every row matches its format, no id occurs twice, and
-/// judgments, rankings and labels refer to ids in the files of queries, documents and pairs, if there are such files.
-/// Lists at most `max_listed` problems per file. Only hashes of ids and texts are kept in memory.
+/// Checks files on their own and against each other: every row matches its format, ids are unique, and judgments,
+/// rankings and labels refer to ids in the files of queries, documents and pairs, if there are such files. Lists at
+/// most `max_listed` problems per file. Only hashes of ids and texts are kept in memory.
 pub fn check(sources: &[Source], max_listed: usize) -> Result<Vec<Checked>, FormatError> {
     let mut known = Known::new(sources);
     // Labels refer to pairs, so they are read after them, as in a conversion.
@@ -43,7 +43,7 @@ struct Known {
 }
 
 impl Known {
-    /// Ids are known only for records that have a file; other references cannot be checked.
+    /// Ids are only known for records in a separate file; other references cannot be checked.
     fn new(sources: &[Source]) -> Self {
         let has = |holds| sources.iter().any(|source| source.format.holds == holds).then(HashSet::new);
         Self {
@@ -117,8 +117,8 @@ impl Known {
         Ok(checked)
     }
 
-    /// Problems of a record that are not visible in its row alone: whether each may be intended, what was expected
-    /// and found.
+    /// Problems of a record that are not visible in its row alone, as tuples: whether it may be intended, what was
+    /// expected, and what was found.
     fn problems_of(&mut self, record: &Record) -> Vec<(bool, String, String)> {
         let mut problems = Vec::new();
         let mut empty = |what: &str, text: &str| {
@@ -171,7 +171,7 @@ fn unknown(what: &str, id: &str, ids: Option<&HashSet<u128>>) -> Option<(bool, S
     missing.then(|| (false, format!("the id of an existing {what}"), format!("{id:?}")))
 }
 
-/// The identity of a record: texts of a pair, ids of a judgment. Repeated ids are found elsewhere.
+/// The identity of a record: texts of a pair, ids of a judgment. Repeated ids are detected separately.
 fn identity(record: &Record) -> Option<String> {
     match record {
         Record::Pair(pair) => Some(format!("\0{}\0{}", pair.query.text, pair.code.text)),

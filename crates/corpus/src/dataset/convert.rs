@@ -1,9 +1,9 @@
 //! Converts between all formats, as far as the target can represent the records.
 //!
-//! A data set consists of pairs (a text with a code), or of queries, documents and judgments, or of both. Pairs
-//! become queries, documents and judgments while they are read, so a file may be larger than memory: only hashes of ids
-//! and texts are kept. Joining separate records to pairs, and merging the judgments of several annotators, needs the
-//! texts, or the judgments, in memory.
+//! A data set consists of pairs (a text with a code), of queries, documents and judgments, or of both. Pairs become
+//! queries, documents and judgments while they are read, so a file may be larger than memory: only hashes of ids
+//! and texts are kept. Joining separate records to pairs, and merging the judgments of several annotators, require
+//! the texts, or the judgments, in memory.
 
 pub use super::target::{LAYOUTS, Layout, Target};
 use super::{for_each, key};
@@ -33,7 +33,7 @@ pub enum Grades {
 
 #[derive(Debug, Clone, Default)]
 pub struct ConvertOptions {
-    /// Use the published tokens, joined by spaces, as texts, if there are any.
+    /// Use the published tokens, joined by spaces, as texts, if present.
     pub tokens: bool,
     /// Keep only pairs and judgments of this programming language, ignoring case.
     pub language: Option<String>,
@@ -48,7 +48,7 @@ pub struct ConvertOptions {
     pub hide_names: Option<HideNames>,
     /// Number of results of a query in a run that become pairs, best first; all if `None`.
     pub top: Option<usize>,
-    /// Leave out files of judgments and of pairs that would be empty, instead of refusing to write nothing.
+    /// Leave out files of judgments and of pairs that would be empty, instead of returning an error.
     pub without_judgments: bool,
 }
 
@@ -63,8 +63,8 @@ pub struct Converted {
     pub files: Vec<WrittenFile>,
     /// Number of omitted negative pairs, which the formats cannot represent.
     pub negatives: usize,
-    /// Number of codes whose names were to be hidden and stayed: no function was found in them, or their language is not
-    /// known, or has no rules for it.
+    /// Number of codes whose names could not be hidden: they contain no function, or their language is unknown or
+    /// lacks rules for it.
     pub names_kept: usize,
 }
 
@@ -124,7 +124,7 @@ fn write(
         .collect::<Result<Vec<_>, _>>()?;
     let wants = |holds| files.iter().any(|(_, format, _)| format.holds == holds);
     let wants_pairs = wants(RecordKind::Pairs) || wants(RecordKind::Labels);
-    // This format has negatives, and no other reason to leave one out than its text.
+    // This format contains negatives, and omits one only because of its text.
     let takes_negatives = files.iter().any(|(_, format, _)| format.name == gecs::PAIRS.name);
     let mut negatives = 0;
     let mut normalizer = Normalizer::new(options, wants_pairs, wants(RecordKind::Documents));
@@ -134,7 +134,7 @@ fn write(
         for writer in &mut writers {
             held |= writer.write(&record)?;
         }
-        // A record that no separate file takes is not lost if its pair is written.
+        // A record that does not go to a separate file is not lost if its pair is written.
         let lost = !held
             && match &record {
                 Record::Pair(pair) if pair.label == Some(0) && !takes_negatives => {
@@ -181,7 +181,7 @@ fn write(
     Ok(Converted { files: written, negatives, names_kept: normalizer.names_kept })
 }
 
-/// Removes a file, and its directory below `staged` if nothing else is in it.
+/// Removes a file, and its directory below `staged` if that becomes empty.
 fn remove_with_empty_directory(path: &Path, staged: &Path) -> Result<(), FormatError> {
     fs::remove_file(path).map_err(|source| FormatError::Write { path: path.to_owned(), source })?;
     if let Some(directory) = path.parent().filter(|directory| *directory != staged) {
@@ -240,13 +240,13 @@ pub fn benchmark(sources: &[Source], options: &ConvertOptions) -> Result<Benchma
 struct Normalizer<'o> {
     options: &'o ConvertOptions,
     wants_pairs: bool,
-    /// Whether documents are written, so that judged documents must be among them.
+    /// True if documents are written, so that judged documents must be among them.
     wants_documents: bool,
-    /// Whether judgments need the text of their query and the language of their document.
+    /// True if judgments need the text of their query and the language of their document.
     wants_texts: bool,
     queries: Texts,
     documents: Texts,
-    /// Whether the sources have a corpus, to which pairs add no documents.
+    /// True if the sources have a corpus, to which pairs add no documents.
     has_corpus: bool,
     /// Labels from a separate file, by pair.
     labels: HashMap<u128, i32>,
@@ -373,7 +373,7 @@ impl<'o> Normalizer<'o> {
                 if self.options.hide_names.is_some() {
                     let language = pair.language_name();
                     self.hide_names(&mut pair.code.text, language.as_deref());
-                    // They contain the names, too.
+                    // They also contain the names.
                     pair.code.tokens = None;
                 }
                 let Identified { pair, query_id, code_id } = self.identified(*pair);
@@ -426,7 +426,7 @@ impl<'o> Normalizer<'o> {
                 if self.options.hide_names.is_some() {
                     let language = document.language_name().map(|language| language.to_string());
                     self.hide_names(&mut document.text, language.as_deref());
-                    // It may be the name.
+                    // It may be the function's name.
                     document.title.clear();
                 }
                 let text = document.full_text();
@@ -522,7 +522,7 @@ impl<'o> Normalizer<'o> {
         Identified { pair: Box::new(pair), query_id, code_id }
     }
 
-    /// Writes a judgment, or keeps it until all grades of its query and document are known.
+    /// Writes a judgment, or holds it until all grades of its query and document are known.
     fn judge(
         &mut self,
         source: &Source,
@@ -612,7 +612,7 @@ impl<'o> Normalizer<'o> {
             emit(Record::Judgment(Judgment { query, document, grade, language: None }))?;
         }
         for (query, mut found) in std::mem::take(&mut self.retrieved) {
-            // Ties in the order of their ids, as in evaluation.
+            // Ties in ascending order of their ids, as in evaluation.
             found.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
             found.truncate(self.options.top.unwrap_or(usize::MAX));
             for (document, _) in found {

@@ -28,8 +28,8 @@ pub enum Sampling {
 pub struct DistractorOptions {
     pub count: usize,
     pub sampling: Sampling,
-    /// Whether to exclude documents with the same text as an answer to the query: even a perfect method cannot rank
-    /// the answer before them. Ignored by [`Sampling::Rolling`].
+    /// If true, excludes documents with the same text as an answer to the query, because even a perfect method
+    /// cannot rank the answer before them. Ignored by [`Sampling::Rolling`].
     pub without_twins: bool,
     pub seed: u64,
 }
@@ -81,8 +81,8 @@ fn nth_other(n: usize, left_out: &[usize]) -> usize {
 /// For each record, another record whose code serves as a negative: drawn with `random.choice` from the list of all
 /// others, in which each record moves to the end after its turn, as in the scripts for AdvTest and the languages of
 /// CodeSearchNet. `answers` contains for each record the indices of the records whose codes answer its query,
-/// ascending and including itself: for records of a text and its code these are `[[0], [1], ...]`. `None` if a record
-/// has nothing to draw from.
+/// ascending and including itself; for records of a text and its code, these are `[[0], [1], ...]`. `None` if a
+/// record has nothing to draw from.
 pub fn mismatches(answers: &[Vec<usize>], random: &mut PythonRandom) -> Option<Vec<usize>> {
     let n_records = answers.len();
     let other = |(record, answers): (usize, &Vec<usize>)| {
@@ -97,8 +97,9 @@ pub fn mismatches(answers: &[Vec<usize>], random: &mut PythonRandom) -> Option<V
     answers.iter().enumerate().map(other).collect()
 }
 
-/// Like [`mismatches`], but drawn from the records whose code has another text than the answers, in their order, as
-/// in the script for StatCodeSearch. `None` if a record has nothing to draw from because all codes are the same.
+/// Like [`mismatches`], but drawn from the records whose code has a different text from the answers, in their
+/// order, as in the script for StatCodeSearch. `None` if a record has nothing to draw from because all codes are
+/// the same.
 pub fn different_mismatches(
     codes: &[&str],
     answers: &[Vec<usize>],

@@ -1,6 +1,6 @@
-//! Splits by query, or by groups of queries that are nearly equal or have an answer in common, so that none of them is in two
-//! parts, with as many queries of each number of positives in every part as its size asks for; parts may have positives
-//! only.
+//! Splits by query, or by groups of queries that are nearly equal or share an answer, so that no query or group is
+//! in two parts. Queries with the same number of positives are distributed over the parts in proportion to their
+//! sizes. Parts may be limited to positives.
 
 use super::compared::{ComparedCode, ComparedQuery};
 use super::rows::{RowWriter, writable};
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// Allowed weights of parts: their sums and quotients are exact enough.
+/// Allowed weights of parts, within which their sums and quotients are exact enough.
 pub const WEIGHTS: RangeInclusive<f64> = 1e-9..=1e9;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -25,22 +25,22 @@ pub struct Part {
     pub name: String,
     /// Its size relative to those of the other parts, within [`WEIGHTS`].
     pub weight: f64,
-    /// Whether it has only queries with a positive, and only their positives, as the development and test parts of
-    /// CoSQA's search data.
+    /// True if it only has queries with a positive, and only their positives, like the development and test parts
+    /// of CoSQA's search data.
     pub positives_only: bool,
 }
 
 /// Queries that stay in one part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Together {
-    /// Those that are nearly equal or have an answer in common, directly or through others.
+    /// Those that are nearly equal or share an answer, directly or through others.
     #[default]
     Related,
     /// Only those with the same text.
     Equal,
 }
 
-/// The similarity from which on two answers are one.
+/// Similarity from which two answers count as the same.
 const NEAR: f64 = 0.8;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct PartSize {
     pub name: String,
     pub queries: usize,
     pub rows: usize,
-    /// Number of rows of its queries that were left out, since they do not match and the part has positives only.
+    /// Number of omitted rows of its queries that are not matches, because the part only has positives.
     pub left_out: usize,
 }
 
@@ -147,7 +147,7 @@ pub fn split(
     Ok(sizes)
 }
 
-/// Whether a record is a positive pair or judgment.
+/// Returns true if a record is a positive pair or judgment.
 fn is_match(record: &Record) -> bool {
     match record {
         Record::Pair(pair) => pair.label.is_some_and(|label| label >= 1),
@@ -161,7 +161,7 @@ struct Queries {
     together: Together,
     /// Hash of the text by hash of the id, for texts in separate files.
     texts: HashMap<u128, u128>,
-    /// The same texts, compared with others once a judgment or pair has them.
+    /// The same texts, compared with others as soon as a judgment or pair refers to them.
     compared: HashMap<u128, ComparedQuery>,
     /// Documents in separate files, by hash of the id.
     documents: HashMap<u128, ComparedCode>,
@@ -220,7 +220,7 @@ impl Queries {
         }
     }
 
-    /// Puts a query into a group with those that are nearly equal or have the same answer.
+    /// Puts a query into a group with those that are nearly equal or share an answer.
     fn relate(&mut self, record: &Record, query: u128, number: usize, is_new: bool) {
         match record {
             Record::Pair(pair) => {
@@ -251,7 +251,7 @@ impl Queries {
     }
 
     fn deal(&mut self, parts: &[Part], seed: u64) -> HashMap<u128, usize> {
-        // The order of a hash map differs in each run.
+        // The iteration order of a hash map differs in each run.
         let mut queries: Vec<(usize, usize, u128)> = self
             .positives
             .iter()
@@ -347,7 +347,7 @@ pub fn deal(positives: &[usize], parts: &[Part], seed: u64) -> Vec<usize> {
     deal_groups(&groups, parts, seed)
 }
 
-/// The part of each group. Large groups come first, because small ones can fill what they leave.
+/// The part of each group. Large groups come first, because small ones can fill the remaining space.
 fn deal_groups(groups: &[Group], parts: &[Part], seed: u64) -> Vec<usize> {
     let mut strata: BTreeMap<(Reverse<usize>, usize), Vec<usize>> = BTreeMap::new();
     for (number, group) in groups.iter().enumerate() {
@@ -358,7 +358,7 @@ fn deal_groups(groups: &[Group], parts: &[Part], seed: u64) -> Vec<usize> {
     let (mut sizes, mut n_assigned) = (vec![0_usize; parts.len()], 0);
     for ((Reverse(size), positives), mut stratum) in strata {
         random.shuffle(&mut stratum);
-        // Queries without a positive are kept out of parts for positives, unless all parts are such.
+        // Queries without a positive are excluded from positives-only parts, unless all parts are of that kind.
         let takes = |part: &Part| positives > 0 || !part.positives_only;
         let has_place = parts.iter().any(takes);
         let weight = |part: &Part| if takes(part) || !has_place { part.weight } else { 0.0 };

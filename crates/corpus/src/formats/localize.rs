@@ -1,9 +1,9 @@
-//! Issues and the code that their fixes changed, one JSON object per line, for issue localization.
+//! Issues and the code changed by their fixes, one JSON object per line, for issue localization.
 //!
 //! An object has `id`, `repository` (`OWNER/NAME`), `commit` (full hash of the state before the fix), `text` (title and body),
-//! `functions` (`path:Class.method` or `path:function`), `lines` (each with `path`, `start` and `end`: what the fix changed, in
-//! the state before it) or both, and optionally `files` (by default those of the functions or lines) and `source` (the data
-//! set that the issue is from). Other members are ignored.
+//! `functions` (`path:Class.method` or `path:function`), `lines` (each with `path`, `start` and `end`: the lines
+//! changed by the fix, as of the state before it) or both, and optionally `files` (by default those of the
+//! functions or lines) and `source` (the data set of the issue). Other members are ignored.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -18,7 +18,7 @@ use super::{FormatError, for_each_line, open};
 pub struct Issue {
     /// Unique in the file.
     pub id: String,
-    /// Owner and name of the repository, `/` between them.
+    /// Owner and name of the repository, separated by `/`.
     pub repository: String,
     /// The commit before the fix.
     pub commit: String,
@@ -33,12 +33,12 @@ pub struct Issue {
     /// The changed lines; may be empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<ChangedLines>,
-    /// The data set that it is from; may be empty.
+    /// The data set of the issue; may be empty.
     #[serde(default)]
     pub source: String,
 }
 
-/// Consecutive lines that a fix changed, in the state before it; of an insertion, the lines before and after it.
+/// Consecutive lines changed by a fix, as of the state before it; for an insertion, the lines before and after it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedLines {
     pub path: String,
@@ -50,7 +50,7 @@ pub struct ChangedLines {
 
 const EXPECTED: &str = "an issue with `id`, `repository`, `commit`, `text`, and `functions` or `lines`";
 
-/// Returns whether a text names a repository as the format does: `OWNER/NAME`.
+/// Returns whether a text names a repository in the format's notation: `OWNER/NAME`.
 pub fn is_repository(text: &str) -> bool {
     let is_name = |part: &str| {
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -59,7 +59,7 @@ pub fn is_repository(text: &str) -> bool {
     text.split_once('/').is_some_and(|(owner, name)| is_name(owner) && is_name(name))
 }
 
-/// Whether a text is the full hash of a commit. Other names may stand for another commit later.
+/// Returns true if a text is the full hash of a commit. Other names may refer to another commit later.
 fn is_commit(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

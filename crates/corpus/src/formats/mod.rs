@@ -59,7 +59,7 @@ pub enum Encoding {
     Parquet,
     /// Lines of fields separated by white space, in the order that the format defines.
     Lines {
-        /// Whether the first line names the fields.
+        /// True if the first line names the fields.
         header: bool,
     },
 }
@@ -110,7 +110,7 @@ pub struct Format {
     pub container: Encoding,
     /// Fields of its records, in the order of columns. Other fields are ignored.
     pub fields: &'static [Field],
-    /// A part of the usual file names, which decides between formats with the same fields.
+    /// A part of the usual file names, which disambiguates formats with the same fields.
     pub(crate) hint: &'static str,
     pub(crate) read: fn(&Row<'_>, &mut Sink<'_>) -> Result<(), FormatError>,
     /// The values of `fields` for the n-th record (0-based); `None` for records that the format cannot represent.
@@ -228,7 +228,7 @@ pub struct Query {
     pub text: String,
 }
 
-/// Why a file of a data set could not be read or written.
+/// The reason why a file of a data set could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
     #[error("{}: cannot be read: expected a readable file there; check the path and its permissions", path.display())]

@@ -59,9 +59,9 @@ pub struct Field {
     pub name: &'static str,
     pub kind: Kind,
     pub required: bool,
-    /// Whether its values must be unique in a file.
+    /// True if its values must be unique in a file.
     pub unique: bool,
-    /// Whether it must contain more than white space.
+    /// True if it must contain more than white space.
     pub filled: bool,
     pub about: &'static str,
 }

@@ -116,8 +116,8 @@ impl Table {
         self.rows.iter().map(convert).collect()
     }
 
-    /// The ratings in the columns `raters`, or, without names, in all except the one that names the units; blank fields
-    /// are missing ratings. With `numbers`, text is rejected instead of being numbered.
+    /// The ratings in the columns `raters`, or, if empty, in all columns except the one that identifies the units.
+    /// Blank fields are missing ratings. With `numbers`, text is rejected instead of being numbered.
     ///
     /// # Errors
     /// When a rating is text and `numbers` is set, a column is missing or has ids, or there are no ratings.
@@ -180,7 +180,8 @@ const ID_COLUMNS: [&str; 12] =
     ["id", "idx", "index", "pair", "unit", "item", "query", "code", "pair_id", "query_id", "code_id", "text"];
 
 impl Table {
-    /// Whether a column identifies units: by its name, or, if ratings are labels, because all its fields differ.
+    /// Returns true if a column identifies units: by its name, or, if ratings are labels, because all its fields
+    /// differ.
     fn has_ids(&self, column: &str, numbers: bool) -> bool {
         const ROWS: usize = 5;
         let name = column.to_ascii_lowercase().replace([' ', '-'], "_");

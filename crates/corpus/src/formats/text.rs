@@ -16,7 +16,7 @@ pub(crate) struct Line<'a> {
     pub(crate) path: &'a Path,
     /// Number of the line on which the record begins, or of the record, 1-based.
     pub(crate) number: usize,
-    /// Whether the file has no lines, so that `number` counts records.
+    /// True if the file has no lines, so that `number` counts records.
     pub(crate) counts_records: bool,
     /// The line without its line break, or the text of the JSON item.
     pub(crate) text: &'a str,
@@ -207,9 +207,9 @@ fn count_line_ends(bytes: &[u8]) -> usize {
     memchr::memchr_iter(b'\n', bytes).count()
 }
 
-/// Calls `each` for every item of the single JSON array (`[`) or object (`{`, members as `"name": value`) in a file.
-/// Items are delimited by brackets and quotes alone; the parser of an item checks its syntax. Holds one item at a
-/// time. An item's line number is that on which it begins.
+/// Calls `each` for every item of the single JSON array (`[`) or object (`{`, members as `"name": value`) in a
+/// file. Items are delimited by brackets and quotes alone; the parser of an item checks its syntax. Holds one item
+/// at a time. The line number of an item is that of its first line.
 pub(crate) fn for_each_item(
     reader: impl BufRead,
     path: &Path,
@@ -294,7 +294,7 @@ impl<'p, R: BufRead> Items<'p, R> {
         }
     }
 
-    /// Reads up to the comma or bracket that ends the item; consumes and returns that, or `None` at the end of the
+    /// Reads up to the comma or bracket that ends the item; consumes and returns it, or `None` at the end of the
     /// file.
     fn read_item(&mut self) -> Result<Option<u8>, FormatError> {
         self.item.clear();
@@ -369,7 +369,7 @@ pub(super) fn too_long(path: &Path, number: usize) -> FormatError {
     )
 }
 
-/// Converts an error to one about truncated or damaged data if it is, rather than about the system.
+/// Converts an error into one about truncated or damaged data if that is its cause, rather than the system.
 pub(crate) fn read_error(error: io::Error, path: &Path, number: usize) -> FormatError {
     match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {

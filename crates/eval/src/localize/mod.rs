@@ -1,8 +1,8 @@
 //! Issue localization: from the text of an issue to the functions, classes and files that its fix changed.
 //!
-//! The protocol is that of LocAgent (Chen et al., 2025) and SweRank (Reddy et al., 2025): each repository is searched as
-//! it was before the fix, results count as [`entity`] says, the first occurrence of an entity counts, and Acc@k asks for
-//! all gold entities among the first k.
+//! The protocol is that of LocAgent (Chen et al., 2025) and SweRank (Reddy et al., 2025): each repository is
+//! searched as it was before the fix, results are mapped to entities as described in [`entity`], only the first
+//! occurrence of an entity counts, and Acc@k requires all gold entities among the first k.
 
 pub(crate) mod checkout;
 pub mod entity;
@@ -36,25 +36,25 @@ use crate::EvalError;
 use crate::method::{LoadModel, Method, MethodError};
 use crate::repo_search::searching;
 
-/// Number of distinct entities of each level that are looked at.
+/// Number of distinct entities of each level that are considered.
 pub const DEPTH: usize = 20;
 
-/// Number of units that are asked for at first; more if they are of fewer than [`DEPTH`] functions.
+/// Number of units requested at first; more are requested if these belong to fewer than [`DEPTH`] functions.
 const UNITS: usize = 200;
 
-/// Budgets of the code for an agent.
+/// Token budgets of the code for an agent.
 pub const MAX_TOKENS: [usize; 3] = [2_000, 4_000, 8_000];
 
 /// The units that the code for a text shows in full within a number of tokens.
 pub type ShownUnits<'a> = &'a dyn Fn(&Index, &str, usize) -> Result<Vec<usize>, quarry_index::Error>;
 
-/// Number of functions among which a gold one counts as found for the confidence.
+/// Number of functions among which a gold one must be for the search to count as successful in the confidence data.
 const FOUND_AMONG: usize = 10;
 
-/// Name of the lock of the work directory, and of those of indexes, which each has for itself.
+/// Name of the lock file of the work directory, and of the separate one of each index.
 const LOCK: &str = "lock";
 
-/// Measures of each level: Acc@k, at least one among the first k, MRR, NDCG and recall, over the first [`DEPTH`].
+/// Measures of each level over the first [`DEPTH`]: Acc@k, at least one among the first k, MRR, NDCG and recall.
 #[must_use]
 pub fn measures() -> Vec<Measure> {
     let accuracy = [1, 3, 5, 10, 20].map(Measure::Accuracy);
@@ -74,8 +74,8 @@ pub fn measures() -> Vec<Measure> {
 pub enum Localizer {
     /// `grep`: functions around matches of the rarest words of an issue.
     Grep,
-    /// Any other: a search of the index if `quarry eval repo-search` has the method, or else a ranking of all functions as
-    /// documents.
+    /// Any other method: a search of the index if `quarry eval repo-search` supports the method, otherwise a
+    /// ranking of all functions as documents.
     Method(Method),
 }
 
@@ -99,13 +99,13 @@ impl fmt::Display for Localizer {
 /// Directories of repositories, and of trees and indexes.
 #[derive(Clone, Copy)]
 pub struct Places<'a> {
-    /// Directories with clones, bare or not; the first that has a repository counts.
+    /// Directories with clones, bare or not; the first one that contains a repository is used.
     pub mirrors: &'a [PathBuf],
-    /// Directory for the tree of each repository and the index of each commit, which a second run opens as it is.
+    /// Directory for the tree of each repository and the index of each commit, which later runs reuse.
     pub work: &'a Path,
-    /// Whether to collect [`Outcome::features`].
+    /// If true, collects [`Outcome::features`].
     pub features: bool,
-    /// The code for an agent, of which the share of changed lines is measured.
+    /// The code for an agent, used to measure the share of changed lines that it shows.
     pub shown: Option<ShownUnits<'a>>,
 }
 
@@ -124,15 +124,16 @@ pub struct Candidates {
     pub text: Vec<f32>,
     /// The evidence for the confidence, in the order of [`FEATURES`](quarry_index::confidence::FEATURES).
     pub evidence: Vec<f32>,
-    /// Whether one of the first ten functions is gold.
+    /// True if one of the first ten functions is gold.
     pub found: bool,
-    /// The function that each candidate counts as, if it counts as one.
+    /// The function that each candidate is attributed to, if any.
     pub functions: Vec<Option<String>>,
     /// The features of each candidate, in the order of [`ISSUE_FEATURES`](quarry_index::issue::model::ISSUE_FEATURES).
     pub features: Vec<Vec<f32>>,
-    /// The re-ranker's cosine of each candidate; 0 if it has not read it.
+    /// The re-ranker's cosine of each candidate; 0 if it was not re-ranked.
     pub cosines: Vec<f32>,
-    /// The score of each candidate for the text as an ordinary query; 0 if it is none of its candidates.
+    /// The score of each candidate for the text as an ordinary query; 0 if that search does not return the
+    /// candidate.
     pub query_shares: Vec<f32>,
 }
 
@@ -147,14 +148,14 @@ pub struct Answer {
     pub time: Duration,
 }
 
-/// An issue that was asked.
+/// An evaluated issue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
     /// Index of the issue.
     pub issue: usize,
-    /// Gold entities of each level; at least one function, or else changed lines.
+    /// Gold entities of each level: at least one function, or else changed lines.
     pub gold: Levels<Vec<String>>,
-    /// The answer of each method, in their order.
+    /// The answer of each method, in the order of the methods.
     pub answers: Vec<Answer>,
 }
 
@@ -188,15 +189,15 @@ impl LeftOut {
 pub struct Outcome {
     /// In the order of the issues.
     pub asked: Vec<Asked>,
-    /// Number of issues that were left out, by reason.
+    /// Number of omitted issues, by reason.
     pub left_out: BTreeMap<LeftOut, usize>,
-    /// Number of gold functions of these issues that are not in the tree, and are left out.
+    /// Number of gold functions of these issues that are missing from the tree and ignored.
     pub absent_gold: usize,
     /// Number of files of all commits that were not read, because they are too large or missing in the clone.
     pub unread_files: usize,
     /// Identity of each method's model, if it has one.
     pub models: Vec<Option<String>>,
-    /// The candidates for each issue by the first method, if they are asked for and it is a search.
+    /// The candidates for each issue by the first method, if requested and if that method is a search.
     pub features: Vec<Candidates>,
 }
 
@@ -221,7 +222,7 @@ impl<'a> Finder<'a> {
         if let Self::Search(embedder, _) = self { Some(embedder.as_ref()) } else { None }
     }
 
-    /// Ranked units, best first, which are of at least [`DEPTH`] functions if there are so many.
+    /// Ranked units, best first, belonging to at least [`DEPTH`] functions if there are that many.
     fn find(
         &self,
         index: &Index,
@@ -285,8 +286,8 @@ fn documents(
     Ok(best.into_iter().flatten().map(|found| units[found.position]).collect())
 }
 
-/// Asks issues of the repositories that they are about, each as it was at the commit of the issue. `on_issue` is called
-/// for each issue that is done.
+/// Evaluates issues on the repositories that they are about, each as it was at the commit of the issue. Calls
+/// `on_issue` for each finished issue.
 ///
 /// # Errors
 /// When a clone is missing or cannot be read, the work directory cannot be written, or a method fails.
@@ -312,12 +313,12 @@ pub fn localize(
     Ok(outcome)
 }
 
-/// Is given each commit, its files, the issues about it, and what is found.
+/// Called with each commit, its files, the issues about it, and the outcome so far.
 type OnCommit<'a> =
     &'a mut dyn FnMut(&CommitIndexes<'_>, &Snapshot, &[usize], &mut Outcome) -> Result<(), EvalError>;
 
-/// Takes the tree of each repository from commit to commit of its issues. Issues without a gold function or commit are
-/// counted in `outcome`.
+/// Checks out the tree of each repository at one commit of its issues after the other. Issues without a gold
+/// function or commit are counted in `outcome`.
 pub(crate) fn each_commit(
     issues: &[Issue],
     places: Places<'_>,
@@ -368,7 +369,7 @@ fn clone_of(mirrors: &[PathBuf], name: &str) -> Result<PathBuf, EvalError> {
     })
 }
 
-/// A repository that issues are about.
+/// A repository with issues.
 struct Repository<'a> {
     issues: &'a [Issue],
     clone: &'a Path,
@@ -406,7 +407,7 @@ impl Repository<'_> {
                 continue;
             }
             let snapshot = match Snapshot::open(self.clone, Some(&issue.commit)) {
-                // A branch may have the name of a commit that is missing.
+                // A branch may have the name of a missing commit.
                 Ok(snapshot) if snapshot.commit() == issue.commit.to_ascii_lowercase() => snapshot,
                 Ok(_) | Err(GitError::NoCommit { .. } | GitError::IncompleteCommit { .. }) => {
                     leave_out(LeftOut::NoCommit);
@@ -448,7 +449,7 @@ impl Asking<'_> {
     ) -> Result<(), EvalError> {
         let paths: HashSet<&str> = snapshot.paths().collect();
         let mut asked: Vec<Asked> = Vec::new();
-        // What has no index of its own reads that of the first one that has.
+        // A method without an index of its own reads that of the first method that has one.
         let default = self.finders.iter().find_map(Finder::embedder).flatten();
         for (position, finder) in self.finders.iter().enumerate() {
             let embedder = finder.embedder().unwrap_or(default);
@@ -516,7 +517,7 @@ impl Asking<'_> {
     }
 }
 
-/// The candidates for an issue with their features; `None` if its text has no word.
+/// The candidates for an issue with their features; `None` if its text contains no word.
 fn candidates(
     index: &Index,
     entities: &mut Entities<'_>,
@@ -564,7 +565,7 @@ pub(crate) struct CommitIndexes<'a> {
     place: &'a Path,
     tree: &'a Path,
     commit: String,
-    /// The commit before, whose indexes these are refreshed from.
+    /// The previous commit, whose indexes are the base for refreshing these.
     previous: Option<&'a str>,
 }
 
@@ -574,8 +575,8 @@ impl CommitIndexes<'_> {
         self.tree
     }
 
-    /// Opens the index of a model, or one without vectors, and names its directory. An index that an earlier run has written is not compared with
-    /// the tree, which is the same.
+    /// Opens the index of a model, or one without vectors, and returns its directory too. An index from an earlier
+    /// run is not compared with the tree, which has not changed.
     pub(crate) fn open(&self, embedder: Option<&Arc<dyn Embedder>>) -> Result<(Index, PathBuf), EvalError> {
         let model = quarry_files::digest(&[embedder.map_or("", |embedder| embedder.id())]);
         let of_model = self.place.join(format!("index-{}", model.chars().take(12).collect::<String>()));
@@ -587,7 +588,7 @@ impl CommitIndexes<'_> {
         if let Ok(opened) = open(directory.clone(), Update::Never) {
             return Ok((opened.index, directory));
         }
-        // Under another name, until it is up to date.
+        // Builds under another name until the index is up to date.
         let started = of_model.join(format!("{}.new", self.commit));
         let prepare = || -> io::Result<()> {
             for stale in [&directory, &started] {
@@ -607,8 +608,8 @@ impl CommitIndexes<'_> {
     }
 }
 
-/// Makes a directory with the same files as another one, which is possible without copying because no file of an index is
-/// written again.
+/// Creates a directory of hard links to the files of another one. Linking is safe because files of an index are
+/// never modified.
 fn link_all(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {

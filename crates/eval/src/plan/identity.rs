@@ -1,4 +1,4 @@
-//! Everything that a measurement depends on.
+//! The inputs that determine a measurement.
 
 use crate::EvalError;
 use crate::method::{ApiModel, ChatModel, LoadModel, Method, ModelName};
@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Everything that a measurement depends on: two with the same identity give the same numbers.
+/// The inputs that determine a measurement: two with the same identity give the same numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
     /// Identity of the program's build ([`Program::build`]).
@@ -27,21 +27,21 @@ pub struct Identity {
     pub method: String,
     /// Files that the method reads, by their paths in the expression.
     pub method_files: BTreeMap<String, Input>,
-    /// Whether the ranks of judged documents are stored.
+    /// True if the ranks of judged documents are stored.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ranks: bool,
     /// Models of the method that are not among these files, by their names in the expression.
     pub models: BTreeMap<String, String>,
 }
 
-/// The program that measures: another build may have other results.
+/// The measuring program: another build may give other results.
 pub struct Program<'a> {
     /// Identity of its code, because the version alone does not distinguish builds. See [`running_build`].
     pub build: String,
     /// Loads the models of methods.
     pub load: &'a LoadModel<'a>,
-    /// Whatever else the vectors of a model behind an API depend on, such as the server's address. No
-    /// request is sent to the server.
+    /// Returns all else that the vectors of an API model depend on, such as the server's address. Sends no request
+    /// to the server.
     pub api: &'a dyn Fn(&ApiModel) -> Result<String, EvalError>,
     /// The same for the answers of a chat model.
     pub chat: &'a dyn Fn(&ChatModel) -> Result<String, EvalError>,
@@ -72,7 +72,7 @@ impl Program<'_> {
 /// SHA-256 of the file of the running program.
 ///
 /// # Errors
-/// When the system does not tell the path of that file, or it cannot be read.
+/// When the system does not report the path of that file, or it cannot be read.
 pub fn running_build() -> Result<String, EvalError> {
     // On Linux, the link refers to the running program even if its file was replaced in the meantime.
     let path = Some(PathBuf::from("/proc/self/exe")).filter(|link| link.exists());

@@ -1,4 +1,4 @@
-//! Whether a code answers a query: verdicts on pairs, by a method's score and a threshold.
+//! Matching a query with a code: verdicts on pairs, by a method's score and a threshold.
 
 use super::request::Request;
 use super::{Outcome, Part, Predictions, Protocol, Role, Values, Verdicts};
@@ -108,8 +108,8 @@ fn labeled(request: &Request<'_>) -> Result<Outcome, EvalError> {
     Ok(outcome)
 }
 
-/// Parts at the threshold of the method's scale and, with `dev`, at the threshold that is best there, with the model and
-/// figures.
+/// Parts at the threshold of the method's scale and, with `dev`, at the best threshold on it, along with the model
+/// and figures.
 fn verdicts(
     request: &Request<'_>,
     pairs: &[Pair],
@@ -139,7 +139,7 @@ fn verdicts(
         parts.push(part("at the threshold of dev", threshold)?);
     }
     if let Some(truth) = truth.iter().copied().collect::<Option<Vec<bool>>>() {
-        // The maximum over all thresholds: chosen on the same pairs on which it is measured.
+        // The maximum over all thresholds, selected on the same pairs on which it is measured.
         figures.insert("accuracy at best, an upper bound".into(), best_threshold(&truth, &scores).1);
         for part in &parts {
             let means = part.means();
@@ -297,13 +297,13 @@ fn scores(request: &Request<'_>, pairs: &[&Pair]) -> Result<(Vec<f64>, Scale, Op
     Ok((scores, scorer.scale(), model))
 }
 
-/// The threshold with the maximum accuracy if pairs that score above it match, and that accuracy: halfway between two
-/// neighboring scores, or below or above all of them; the lowest of several. Scores must not be NaN.
+/// The threshold with the maximum accuracy if pairs with a higher score match, and that accuracy. It is halfway
+/// between two neighboring scores, or below or above all of them; the lowest of several. Scores must not be NaN.
 pub(super) fn best_threshold(positive: &[bool], scores: &[f64]) -> (f64, f64) {
     let mut cases: Vec<(f64, bool)> = scores.iter().copied().zip(positive.iter().copied()).collect();
     cases.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let Some(&(minimum, _)) = cases.first() else { return (Scale::Similarity.threshold(), 0.0) };
-    // Everything matches below the minimum score.
+    // Below the minimum score, everything matches.
     let mut right = positive.iter().filter(|positive| **positive).count();
     let mut best = (minimum - 1.0, right);
     for (at, &(score, positive)) in cases.iter().enumerate() {
@@ -323,7 +323,8 @@ mod tests {
 
     #[test]
     fn the_best_threshold_stands_between_scores() {
-        // Correct below all: 2 of 4; above the first 3; above the second 2; above the third 3; above all 2.
+        // Correct verdicts, below all: 2 of 4; above the first: 3; above the second: 2; above the third: 3; above
+        // all: 2.
         let best = best_threshold(&[false, true, false, true], &[0.1, 0.3, 0.5, 0.9]);
         assert_eq!(best, (0.2, 0.75));
         assert_eq!(best_threshold(&[true, true], &[0.5, 0.5]), (-0.5, 1.0));
@@ -348,7 +349,7 @@ mod tests {
         check(means["accuracy"], 0.5);
         check(means["f1"], 0.5);
         check(means["roc_auc"], 2.5 / 4.0);
-        // On dev, 0.447 is a match and 1/√10 = 0.316 is not: then all match.
+        // On dev, 0.447 is a match and 1/√10 = 0.316 is not; with the resulting threshold, all match.
         check(outcome.figures["threshold of dev"], (0.2_f64.sqrt() + 0.1_f64.sqrt()) / 2.0);
         let means = outcome.parts[1].means();
         check(means["accuracy"], 0.5);

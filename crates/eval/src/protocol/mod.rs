@@ -1,4 +1,4 @@
-//! Protocols of papers on code search: their inputs, what is ranked or decided, and what is measured.
+//! Protocols of papers on code search: their inputs, rankings or verdicts, and measures.
 //!
 //! Each [`Protocol`] is an entry of [`PROTOCOLS`] with its inputs by role, its options and the [`DISCREPANCIES`]
 //! between paper and code that may affect it. The result of one method is an [`Outcome`].
@@ -50,8 +50,8 @@ pub struct Protocol {
     /// Name of the parts of an outcome, such as `repository`, if the result is the mean over them; `None` if each part
     /// is a result of its own.
     pub strata: Option<&'static str>,
-    /// Maximum numbers of tokens of queries and documents that the published script reads, with a run of white space as one
-    /// space, for protocols that can read as it does.
+    /// Maximum numbers of tokens of queries and documents that the published script reads, with each run of white
+    /// space collapsed to one space; for protocols that can reproduce this.
     pub published: Option<[usize; 2]>,
     run: fn(&Request<'_>) -> Result<Outcome, EvalError>,
 }
@@ -91,7 +91,7 @@ pub fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
 }
 
 impl Protocol {
-    /// The method with models that read as the published script does, if the protocol has one.
+    /// The method with models that truncate inputs as the published script does, if the protocol has one.
     #[must_use]
     pub fn as_published(&self, method: Method) -> Method {
         let Some(limits) = self.published else { return method };
@@ -101,7 +101,7 @@ impl Protocol {
             if !has("config.json") || CrossEncoder::is_at(&directory) {
                 return path.to_owned();
             }
-            // What is published as a model of sentence-transformers is left to these.
+            // Models published in sentence-transformers' format keep that library's limits.
             let limits = (!has("modules.json") || has("training.json")).then_some(limits);
             let mut path = path.as_os_str().to_owned();
             path.push(":");
@@ -110,7 +110,7 @@ impl Protocol {
         })
     }
 
-    /// The input with a name.
+    /// The input with this name.
     #[must_use]
     pub fn role(&self, name: &str) -> Option<&'static Role> {
         self.roles.iter().find(|role| role.name == name)
@@ -126,7 +126,7 @@ pub struct Role {
     pub kind: RoleKind,
     /// Names of the formats that its files may have; any if empty.
     pub formats: &'static [&'static str],
-    /// Whether the input may be missing.
+    /// True if the input may be missing.
     pub optional: bool,
     /// Description, in lower case and without a period.
     pub about: &'static str,
@@ -300,7 +300,8 @@ mod tests {
         }
         for Discrepancy { number, .. } in DISCREPANCIES {
             let is_printed = PROTOCOLS.iter().any(|known| known.discrepancies.contains(number));
-            // Those about how data sets are built are on data cards, and those about recipes are printed by training.
+            // Discrepancies in how data sets are built are on data cards, and those in recipes are printed by
+            // training.
             let is_of_builds = ["G14", "Q3", "Q12", "W8", "W9", "W10"].contains(number);
             let is_of_training = of_recipe("cosqa-qa").any(|found| found.number == *number);
             assert!(is_printed != (is_of_builds || is_of_training), "{number}");

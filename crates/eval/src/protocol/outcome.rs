@@ -68,11 +68,11 @@ pub struct Verdicts {
 pub struct Verdict {
     /// Id of the pair.
     pub pair: String,
-    /// Whether the code answers the query; `None` if that is not public.
+    /// True if the code answers the query; `None` if that is not public.
     pub truth: Option<bool>,
     /// Score of the method; higher means more likely a match.
     pub score: f64,
-    /// Whether the method predicts a match.
+    /// True if the method predicts a match.
     pub prediction: bool,
 }
 
@@ -126,9 +126,9 @@ impl Part {
             .map(|(query, _)| query.as_str())
     }
 
-    /// Means by name: of each measure over the queries; or `accuracy`, `precision`, `recall`, `f1` (of the matches),
-    /// `macro_f1`, `roc_auc` and `average_precision` over the pairs. Undefined ones are omitted. For pairs whose
-    /// truth is not public there is only `predicted_positive`, the share of predicted matches.
+    /// Means by name: of each measure over the queries, or `accuracy`, `precision`, `recall`, `f1` (of the
+    /// matches), `macro_f1`, `roc_auc` and `average_precision` over the pairs. Undefined ones are omitted. For
+    /// pairs whose truth is not public, there is only `predicted_positive`, the share of predicted matches.
     #[must_use]
     pub fn means(&self) -> BTreeMap<String, f64> {
         match &self.values {

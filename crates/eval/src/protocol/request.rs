@@ -26,12 +26,12 @@ pub trait MeasuredMethod {
     /// As [`Method::prepare`].
     fn prepare(&self, corpus: Corpus<'_>) -> Result<Prepared, EvalError>;
 
-    /// Whether it asks chat models, with prompts that are not from any paper.
+    /// Returns true if it calls chat models, with prompts that are not from any paper.
     fn asks_chat_models(&self) -> bool {
         false
     }
 
-    /// Searches each repository, which is in a directory of its name in one of `checkouts`, for the answers to its
+    /// Searches each repository, found in a directory of its name in one of `checkouts`, for the answers to its
     /// queries.
     ///
     /// # Errors
@@ -243,7 +243,7 @@ impl Request<'_> {
         if measures.is_empty() { self.protocol.measures.to_vec() } else { measures.clone() }
     }
 
-    /// Whether a role has files.
+    /// Returns true if a role has files.
     pub(super) fn has(&self, role: &str) -> bool {
         self.files.get(role).is_some_and(|paths| !paths.is_empty())
     }
@@ -257,7 +257,7 @@ impl Request<'_> {
         }
     }
 
-    /// The error that one of several optional roles is needed.
+    /// The error for a missing input of several alternative roles.
     pub(super) fn missing_any(&self) -> EvalError {
         EvalError::MissingAnyRole { protocol: self.protocol.name, roles: roles(self.protocol) }
     }

@@ -1,7 +1,8 @@
-//! Questions about what changes together, from histories: a commit changed a function; which others did it change?
+//! Evaluation of change prediction on histories: given a function that a commit changed, which others did it
+//! change?
 //!
-//! The tree is that of the parent commit, and only commits that the log has after it, which are older, are known.
-//! Answers are the other functions that the commit changed, as far as the parent has them.
+//! The tree is that of the parent commit, and only older commits, which come after the commit in the log, are used.
+//! Answers are the other functions that the commit changed, as far as they exist in the parent.
 
 mod fit;
 mod floors;
@@ -23,26 +24,26 @@ pub use self::report::{Means, MethodScores, QuestionKind, RelatedReport, Reliabi
 use crate::EvalError;
 use crate::localize::checkout::Checkout;
 
-/// Incremented when the same commits lead to other samples.
+/// Incremented when the same commits yield different samples.
 const VERSION: u32 = 1;
 
-/// A commit that changes more functions is about none of them.
+/// Maximum number of functions that a sampled commit changes; larger commits have no single topic.
 const MAX_CHANGED: usize = 20;
 
-/// Minimum number of earlier commits that are known.
+/// Minimum number of earlier commits that a sampled commit must have.
 const MIN_EARLIER: usize = 50;
 
-/// Number of places of each ranking that are kept.
+/// Number of top places kept of each ranking.
 pub const DEPTH: usize = 50;
 
-/// How questions are made.
+/// Sampling options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelatedOptions {
-    /// Maximum number of commits of each repository that are asked about.
+    /// Maximum number of commits sampled per repository.
     pub samples: usize,
     /// Maximum number of commits that are read.
     pub commits: usize,
-    /// Maximum number of files of a tree; larger repositories are left out.
+    /// Maximum number of files in a tree; larger repositories are omitted.
     pub max_files: usize,
 }
 
@@ -57,11 +58,11 @@ impl Default for RelatedOptions {
 pub struct SampledPlace {
     /// Number of its file.
     pub file: u32,
-    /// What it is.
+    /// Kind of place.
     pub class: Class,
-    /// Whether it would be shown: there is evidence.
+    /// True if there is evidence, so that the place would be shown.
     pub has_evidence: bool,
-    /// In the order of [`FEATURES`].
+    /// Feature values, in the order of [`FEATURES`].
     pub features: Vec<f32>,
 }
 
@@ -83,7 +84,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Whether a place changed; of a document, whether its file did, as logs do not have sections.
+    /// Returns true if a place changed; for a document, if its file changed, because logs do not record sections.
     fn is_changed(&self, number: u32) -> bool {
         let place = &self.places[number as usize];
         match place.class {
@@ -100,14 +101,14 @@ pub struct RepositorySamples {
     features: Vec<String>,
     /// Its name.
     pub name: String,
-    /// Its languages are those of its places; the most frequent one.
+    /// The most frequent language among the repository's files.
     pub language: String,
     /// The samples.
     pub samples: Vec<Sample>,
 }
 
-/// The samples of a repository, which is given by its directory, bare or not. They are kept in `work`, where a second run
-/// finds them.
+/// The samples of a repository, given by its directory, bare or not. They are stored in `work`, and reused by later
+/// runs.
 ///
 /// # Errors
 /// When the history or a tree cannot be read, or `work` cannot be written.
@@ -179,7 +180,7 @@ pub fn samples(
     Ok(found)
 }
 
-/// Commits of a log that changed few functions, evenly spread.
+/// Commits of a log that changed few functions, evenly spaced.
 fn chosen(log: &ChangeLog, n: usize) -> Vec<usize> {
     let n_known = log.commits.len().saturating_sub(MIN_EARLIER);
     let suitable: Vec<usize> = (0..n_known)
@@ -189,7 +190,7 @@ fn chosen(log: &ChangeLog, n: usize) -> Vec<usize> {
     suitable.into_iter().step_by(step).collect()
 }
 
-/// The language of most files.
+/// The language with the most code files.
 fn main_language(index: &Index) -> String {
     let mut counts: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
     for file in index.linked_files().filter(|file| file.units.len() > 1) {
@@ -204,7 +205,7 @@ fn main_language(index: &Index) -> String {
 
 fn sample(sources: &Sources, log: &ChangeLog, number: usize) -> Result<Option<Sample>, EvalError> {
     let commit = &log.commits[number];
-    // What the parent calls the files.
+    // The paths of the files in the parent commit.
     let before =
         |path: u32| commit.renames.iter().find(|(_, new)| *new == path).map_or(path, |(old, _)| *old);
     let place = |(path, name): &(u32, u32)| {
@@ -215,7 +216,7 @@ fn sample(sources: &Sources, log: &ChangeLog, number: usize) -> Result<Option<Sa
     changed.sort_unstable();
     changed.dedup();
     let is_code = |number: &&u32| sources.class(**number) == Class::Code;
-    // One that does not depend on the others.
+    // Chosen from the commit's id, so that the target does not depend on the other commits.
     let code: Vec<u32> = changed.iter().filter(is_code).copied().collect();
     let Some(target) =
         code.get(usize::from(commit.id.to_string().as_bytes()[0]) % code.len().max(1)).copied()

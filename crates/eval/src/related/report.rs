@@ -1,4 +1,4 @@
-//! How well changes are foreseen, beside simple rankings.
+//! Accuracy of change predictions, compared with simple rankings.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use super::{DEPTH, FLOORS, RepositorySamples, Sample};
 use crate::EvalError;
 
-/// Number of places among which answers count as found.
+/// Number of top places in which answers count as found.
 const AMONG: usize = 10;
 
-/// Bins of probabilities.
+/// Number of probability bins.
 const N_BINS: usize = 10;
 
-/// A place is shown as likely from this probability on.
+/// Probability from which a place is shown as likely.
 const LIKELY: f64 = 0.5;
 
 /// What is asked.
@@ -32,7 +32,7 @@ pub enum QuestionKind {
 }
 
 impl QuestionKind {
-    /// Both.
+    /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Tests, Self::Others];
 
     fn is_place(self, class: Class) -> bool {
@@ -42,7 +42,7 @@ impl QuestionKind {
         }
     }
 
-    /// The answers to the question, if a sample asks it.
+    /// The answers to the question; empty if the sample does not pose it.
     fn gold(self, sample: &Sample) -> Vec<u32> {
         if self == Self::Others && !(1..=5).contains(&sample.gold.len()) {
             return Vec::new();
@@ -69,7 +69,8 @@ pub struct Means {
 }
 
 impl Means {
-    /// Of reciprocal ranks and shares by repository, each of which counts the same; `None` without any.
+    /// Means of reciprocal ranks and recalls by repository, with equal weight for each repository; `None` if there
+    /// are none.
     fn of(repositories: &[Vec<[f64; 2]>], bootstrap: &Bootstrap) -> Result<Option<Self>, EvalError> {
         let [ranks, shares] = [0, 1].map(|which| {
             let values = |questions: &Vec<[f64; 2]>| questions.iter().map(|values| values[which]).collect();
@@ -127,7 +128,7 @@ pub struct RelatedReport {
     pub reliability: Reliability,
 }
 
-/// The values of a question: MRR and recall of functions, and of files if an answer is in another file.
+/// Values of a question: MRR and recall of functions, and of files if an answer is in another file.
 struct Values {
     functions: [f64; 2],
     files: Option<[f64; 2]>,
@@ -155,7 +156,7 @@ fn values(ranking: &[u32], gold: &[u32], sample: &Sample) -> Values {
     Values { functions: of(ranking, gold), files }
 }
 
-/// The places of a sample in the order of their probabilities.
+/// The places of a sample in descending order of probability.
 fn ranked(sample: &Sample, scorer: &Scorer, kind: QuestionKind, with_evidence: bool) -> Vec<u32> {
     let places = (0_u32..).zip(&sample.places);
     let places = places.filter(|(number, place)| {
@@ -168,7 +169,7 @@ fn ranked(sample: &Sample, scorer: &Scorer, kind: QuestionKind, with_evidence: b
     scored.into_iter().map(|(number, _)| number).take(DEPTH).collect()
 }
 
-/// The report of some samples; `scorers` has that of each repository.
+/// Evaluates samples; `scorers` contains the scorer of each repository.
 ///
 /// # Errors
 /// If there are no questions.

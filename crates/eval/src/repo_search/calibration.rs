@@ -1,7 +1,7 @@
 //! Calibration of the confidence that a search has found something.
 //!
-//! [`fit`] chooses the weights of evidence, [`cross_validate`] applies them to repositories that they were not chosen on,
-//! and [`Separation`] measures how well confidences tell questions with an answer from questions without.
+//! [`fit`] fits the weights of the evidence, [`cross_validate`] applies them to repositories that were held out,
+//! and [`Separation`] measures how well confidences separate questions with an answer from questions without.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use quarry_metrics::classification;
 use quarry_metrics::optimize::logistic;
 use serde::Serialize;
 
-/// The share of questions with an answer that a threshold must keep.
+/// The share of questions with an answer that must reach a threshold.
 pub const KEPT: f64 = 0.95;
 
 /// L2 penalty of [`fit`]: just enough to keep the weights finite if the classes are separable.
 const PENALTY: f64 = 1e-5;
 
-/// Upper ends of the numbers of words of descriptions that are about equally long.
+/// Upper bounds of the word counts that form a class of descriptions of similar length.
 const LENGTHS: [usize; 6] = [3, 5, 7, 9, 11, 14];
 
 /// Number of bins of a reliability diagram.
@@ -30,9 +30,9 @@ const BINS: usize = 10;
 pub struct Sample {
     /// Number of the repository.
     pub repository: usize,
-    /// Whether the question has an answer there.
+    /// True if the question has an answer in the repository.
     pub answerable: bool,
-    /// Whether an answer is among the first ten results.
+    /// True if an answer is among the first ten results.
     pub found: bool,
     /// Number of words of the query.
     pub words: usize,
@@ -41,7 +41,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Whether it tells an answer from none: a question whose answer was not found is neither.
+    /// Returns true if the sample belongs to either class. A question whose answer was not found belongs to
+    /// neither.
     fn decides(&self) -> bool {
         self.found || !self.answerable
     }
@@ -65,7 +66,7 @@ pub struct Separation {
 }
 
 impl Separation {
-    /// Of confidences, each with whether it belongs to an answer.
+    /// Measures confidences, each paired with whether an answer was found.
     #[must_use]
     pub fn new(judged: &[(bool, f32)], threshold: f32) -> Self {
         let of = |found: bool| {
@@ -76,7 +77,7 @@ impl Separation {
         let below = |limit: f32, found: bool| of(found).filter(|value| *value < limit).count() as f64;
         let (n_found, n_unanswerable) = (kept.len(), of(false).count());
         let share = |count: f64, of: usize| if of == 0 { 1.0 } else { count / of as f64 };
-        // As many as may be lost are below the first that must be kept.
+        // Exactly the permitted losses are below the first value that must be kept.
         let lost = (n_found as f64 * (1.0 - KEPT)).floor() as usize;
         let limit = kept.get(lost).copied().unwrap_or_default();
         let (positive, scores): (Vec<bool>, Vec<f64>) =
@@ -107,7 +108,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Of samples with their confidences.
+    /// Measures samples with their confidences.
     #[must_use]
     pub fn new(samples: &[Sample], confidences: &[f32], threshold: f32) -> Self {
         let judged = |kind: Option<QuestionKind>| -> Vec<(bool, f32)> {
@@ -130,9 +131,9 @@ impl Measured {
     }
 }
 
-/// The logistic regression on the evidence of whether there is an answer. Among questions of one kind and about
-/// the same length, those with and without an answer have the same total weight, so that neither the kind nor the length is
-/// evidence by itself.
+/// Fits a logistic regression that predicts from the evidence whether there is an answer. Among questions of one
+/// kind and of similar length, those with and without an answer have the same total weight, so that neither the
+/// kind nor the length is evidence by itself.
 #[must_use]
 pub fn fit<'a>(samples: impl Iterator<Item = &'a Sample>) -> Weights {
     let mut groups = BTreeMap::<(QuestionKind, usize), [Vec<&Sample>; 2]>::new();
@@ -194,7 +195,7 @@ mod tests {
         assert_eq!((found.found, found.unanswerable), (3, 3));
         assert_eq!(found.roc_auc, 8.5 / 9.0);
         assert_eq!((found.kept_in_use, found.held_back_in_use), (2.0 / 3.0, 1.0));
-        // All three must be kept, and one without an answer is as confident as the least of them.
+        // All three must be kept, and one without an answer is as confident as the least confident of them.
         assert_eq!(found.held_back, 2.0 / 3.0);
         assert_eq!(Separation::new(&[], 0.5).held_back, 1.0);
     }
@@ -210,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_fit_gives_the_frequencies_of_what_it_was_fitted_to() {
-        // Three of four on the right side.
+        // Three of four are on the right side.
         let samples = [(true, 0.8), (false, 0.2)].into_iter().flat_map(|(answerable, matched)| {
             [matched, matched, matched, 1.0 - matched].map(|m| sample(0, answerable, m))
         });
@@ -243,7 +244,8 @@ mod tests {
 
     #[test]
     fn a_repository_is_judged_by_what_the_others_say() {
-        // In the first two, more of the words are found with an answer; in the last it is the other way round.
+        // In the first two, more of the words are found if there is an answer; in the last it is the other way
+        // around.
         let mut samples: Vec<Sample> = (0..2)
             .flat_map(|repository| {
                 [(true, 0.8), (true, 0.7), (false, 0.2)].map(|(a, m)| sample(repository, a, m))

@@ -31,10 +31,10 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
-/// Number of points of a line from which on they are not marked.
+/// Number of points of a line from which they are no longer marked.
 const CROWDED: usize = 40;
 
-/// Minimum number of cases of a point that a curve is drawn through: a mean of fewer is mostly chance.
+/// Minimum number of cases of a point for a curve to go through it: a mean of fewer cases is mostly chance.
 const JOINED: usize = 5;
 
 /// Number of colors of the style sheet.
@@ -81,7 +81,7 @@ pub fn bars(title: &str, bars: &[Bar]) -> Markup {
     }
 }
 
-/// Horizontal bars of numbers, the longest for the largest, in the order given; names that are long are cut.
+/// Horizontal bars of numbers, scaled to the largest, in the order given; long names are truncated.
 #[must_use]
 pub fn counts(title: &str, counts: &[(String, u64)]) -> Markup {
     const LONGEST: usize = 32;
@@ -164,7 +164,7 @@ fn curves_svg(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> M
     }
 }
 
-/// Lines over a common horizontal axis of integers, with heights from 0 to a round number above all of them.
+/// Lines over a common horizontal axis of integers, with heights from 0 to a round number above the maximum.
 #[must_use]
 pub fn lines(title: &str, x_label: &str, y_label: &str, lines: &[Line]) -> Markup {
     let points = || lines.iter().flat_map(|line| &line.points);
@@ -192,7 +192,7 @@ pub fn lines(title: &str, x_label: &str, y_label: &str, lines: &[Line]) -> Marku
     }
 }
 
-/// The least of 1, 2, 4 and 8 times a power of ten that is not below a value.
+/// The smallest of 1, 2, 4 and 8 times a power of ten that is not below a value.
 fn round_above(value: f64) -> f64 {
     if !(value > 0.0 && value.is_finite()) {
         return 1.0;
@@ -205,19 +205,19 @@ fn round_above(value: f64) -> f64 {
         .unwrap_or(value)
 }
 
-/// Like [`curves`], as a file of its own, with a line of names below.
+/// Like [`curves`], as a standalone file with a legend line below.
 #[must_use]
 pub fn curves_alone(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> String {
     alone(curves_svg(title, x_label, y_label, series), series)
 }
 
-/// Like [`reliability`], as a file of its own, with a line of names below.
+/// Like [`reliability`], as a standalone file with a legend line below.
 #[must_use]
 pub fn reliability_alone(title: &str, series: &[Series]) -> String {
     alone(reliability_svg(title, series), series)
 }
 
-/// A square chart as a file of its own, with a line of names below.
+/// A square chart as a standalone file with a legend line below.
 fn alone(svg: Markup, series: &[Series]) -> String {
     let names: String = html! {
         @for (index, series) in series.iter().enumerate() {
@@ -239,7 +239,7 @@ fn alone(svg: Markup, series: &[Series]) -> String {
     format!("{head}{content}{names}</svg>\n")
 }
 
-/// Like [`bars`], as a file of its own.
+/// Like [`bars`], as a standalone file.
 #[must_use]
 pub fn bars_alone(title: &str, values: &[Bar]) -> String {
     let svg = bars(title, values).into_string();
@@ -289,9 +289,9 @@ struct Frame<'a> {
     y_label: &'a str,
     from: f64,
     to: f64,
-    /// Whether positions are integers.
+    /// True if positions are integers.
     whole: bool,
-    /// The height at its top; that at its bottom is 0.
+    /// The value at the top; the bottom is 0.
     top: f64,
 }
 
@@ -316,7 +316,7 @@ impl<'a> Frame<'a> {
         Self::TOP + (1.0 - (value / self.top).clamp(0.0, 1.0)) * Self::SIZE
     }
 
-    /// Decimals that distinguish the quarters of the height.
+    /// Number of decimals that distinguishes the quarters of the height.
     fn decimals(&self) -> usize {
         let is_exact = |decimals: &usize| {
             let shifted = self.top / 4.0 * 10f64.powi(*decimals as i32);
@@ -365,7 +365,7 @@ fn fixed(value: f64) -> String {
     format!("{value:.1}")
 }
 
-/// The end of a text that is too long: the most informative part of a path.
+/// Shortens a text to its end, the most informative part of a path.
 fn shortened(text: &str, most: usize) -> String {
     let length = text.chars().count();
     if length <= most {
@@ -375,7 +375,7 @@ fn shortened(text: &str, most: usize) -> String {
     }
 }
 
-/// The beginning of a text that is too long.
+/// Shortens a text to its beginning.
 fn beginning(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),

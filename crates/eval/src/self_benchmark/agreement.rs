@@ -1,4 +1,4 @@
-//! Whether query sources rank methods in the same order as labels do.
+//! Agreement of query sources with labels on the order of methods.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::QuerySource;
 use quarry_metrics::agreement::{kendall_tau_b, spearman};
 use quarry_metrics::significance::{Bootstrap, Interval, resampled_interval};
 
-/// Minimum number of queries of a source in a repository for it to count.
+/// Minimum number of queries of a source in a repository; with fewer, the source is ignored.
 pub const MIN_QUESTIONS: usize = 10;
 
 /// Means of the variants in one repository, by labels and by each source of queries.
@@ -118,7 +118,7 @@ fn of(source: String, pairs: &[Pair], names: &[String], bootstrap: &Bootstrap) -
     let everything: Vec<usize> = (0..pairs.len()).collect();
     let estimate = |statistic: &dyn Fn(&[usize]) -> Option<f64>| {
         let value = statistic(&everything)?;
-        // Resampling a single repository always gives the same one.
+        // Resampling a single repository always returns the same one.
         let interval =
             if pairs.len() < 2 { None } else { resampled_interval(pairs.len(), bootstrap, statistic) };
         Some(Estimate { value, interval })

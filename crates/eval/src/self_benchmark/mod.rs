@@ -1,10 +1,11 @@
 //! The self-benchmark: a repository as a benchmark of itself, without labels.
 //!
 //! [`docstrings`], [`commits`] and [`test_names`] are pure functions from files ([`tree`]) and commits to queries
-//! with the spans that answer them; each is a [`QuerySource`] in place of queries by people. A [`view::View`] hides
-//! what would give an answer away, [`variants`] are the methods to compare, [`evaluation`] runs them, [`report`] says
-//! which is best and whether the difference is significant, and [`agreement`] whether sources rank methods in the
-//! same order as labels do. [`hold_out`] splits questions into those to train on and those to decide by.
+//! with the spans that answer them; each is a [`QuerySource`] that replaces queries by people. A [`view::View`]
+//! hides text that would give an answer away, [`variants`] are the methods to compare, [`evaluation`] runs them,
+//! [`report`] names the best one and the significance of the difference, and [`agreement`] tests whether sources
+//! rank methods in the same order as labels do. [`hold_out`] splits questions into a training set and a selection
+//! set.
 
 pub mod agreement;
 pub mod commits;
@@ -69,7 +70,7 @@ impl fmt::Display for QuerySource {
 pub struct LabeledQuery {
     /// Text of the query.
     pub text: String,
-    /// Answers, each with equivalent spans: near-duplicates are equally good answers.
+    /// Answers, each with equivalent spans: near-duplicates of an answer are equally good.
     pub answers: Vec<Vec<Target>>,
 }
 
@@ -109,8 +110,8 @@ impl Questions {
         *self.left_out.entry(reason).or_default() += 1;
     }
 
-    /// Keeps a random sample of at most `n` queries, in the original order. They are drawn by their texts and the seed, so
-    /// that the samples of two versions of a tree have most queries in common.
+    /// Keeps a random sample of at most `n` queries, in the original order. Sampling depends only on their texts
+    /// and the seed, so that the samples of two versions of a tree have most queries in common.
     pub fn sample(&mut self, n: usize, seed: u64) {
         if self.queries.len() <= n {
             return;
@@ -147,9 +148,9 @@ pub struct SelfBenchmarkOptions {
     pub seed: u64,
     /// The part of a function's documentation that becomes the query.
     pub extent: Extent,
-    /// Whether documentation stays visible in the code when it is the query.
+    /// If true, documentation stays visible in the code when it is the query.
     pub keeps_docs: bool,
-    /// Whether names of functions are hidden when documentation is the query.
+    /// If true, names of functions are hidden when documentation is the query.
     pub hides_names: bool,
     /// Extent of the history that is read.
     pub history: HistoryOptions,
@@ -174,7 +175,7 @@ impl Default for SelfBenchmarkOptions {
 pub struct SelfBenchmark {
     /// Non-empty sets of queries.
     pub sets: Vec<QuerySet>,
-    /// Sources without queries and why, and limitations of the others.
+    /// Sources without queries and the reasons, and limitations of the other sources.
     pub notes: Vec<String>,
 }
 
@@ -190,7 +191,7 @@ pub fn questions(
     questions_about(&Functions::of(files), root, files, own, options)
 }
 
-/// Like [`questions`], where the `functions` of the files are known.
+/// Like [`questions`], with the `functions` of the files already known.
 #[must_use]
 pub fn questions_about(
     functions: &Functions<'_>,
@@ -328,7 +329,7 @@ mod tests {
         let drawn = of(100, 1);
         assert_eq!(drawn.len(), 10);
         assert!(drawn.is_sorted() && drawn == of(100, 1) && drawn != of(100, 2));
-        // One query more replaces at most one.
+        // One additional query replaces at most one.
         assert!(of(101, 1).iter().filter(|number| drawn.contains(number)).count() >= 9);
     }
 }

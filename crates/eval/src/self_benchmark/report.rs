@@ -86,7 +86,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Whether the difference is significant at 0.05 after correction.
+    /// Returns true if the difference is significant at 0.05 after correction.
     #[must_use]
     pub fn is_significant(&self) -> bool {
         self.p_holm < SIGNIFICANCE
@@ -232,8 +232,8 @@ fn advice(sources: &[SourceReport], variants: &[Variant]) -> Advice {
         .map(candidate)
         .filter(|candidate: &Candidate<'_>| !candidate.better.is_empty())
         .collect();
-    // Variants that are worse by no source first, then those that users can choose by a setting, then by the sum of
-    // differences.
+    // Variants that no source ranks worse come first, then those that users can select by a setting, then by the
+    // sum of differences.
     let order = |found: &Candidate<'_>| (!found.worse.is_empty(), found.variant.setting.is_none());
     candidates.sort_by(|a, b| order(a).cmp(&order(b)).then(b.sum.total_cmp(&a.sum)));
     match candidates.into_iter().next() {
@@ -395,7 +395,7 @@ mod tests {
         assert!(worse.is_significant() && worse.difference < 0.0);
         assert!(report.sources[0].variants[0].to_default.is_none());
         let text = report.sections().render(Layout::Text);
-        // What may be chance is not marked as the best.
+        // A lead that may be chance is not marked as the best.
         assert!(text.contains("0.501 ") && text.contains("0.300-"), "{text}");
         assert!(
             text.contains("no-rules comes first, 0.001 above search, which may be due to chance"),

@@ -1,4 +1,4 @@
-//! The methods that are compared: a table, `variants.toml`, of differences from the default search.
+//! The compared methods: a table, `variants.toml`, of differences from the default search.
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ pub struct Variant {
     pub method: VariantMethod,
     /// Weights of the ranking; if units are documents, only the parameters of BM25F are used.
     pub ranking: RankingWeights,
-    /// Setting to search like this, if there is one.
+    /// Setting that selects this variant, if there is one.
     pub setting: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VariantMethod {
-    /// With the index, as search does.
+    /// With the index, like the search command.
     Search(VariantModel),
     /// With units as documents: bag of words.
     BagOfWords,
@@ -40,7 +40,7 @@ pub enum VariantMethod {
 /// The model of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VariantModel {
-    /// Whether it is the one given by the user, rather than the built-in one.
+    /// True for the model given by the user, false for the built-in one.
     pub is_given: bool,
     /// Number of dimensions to keep, if it has more; all if `None`.
     pub dimensions: Option<usize>,
@@ -93,7 +93,7 @@ impl Default for Terms {
     }
 }
 
-/// The variants of the table, the default first; including those with a given model if there is one.
+/// The variants of the table, the default first. Includes those with a given model if `has_model`.
 ///
 /// # Errors
 /// When the table is invalid, which a test checks.

@@ -1,4 +1,4 @@
-//! Views: the visible part of a repository, without what would give an answer away.
+//! Views: the visible part of a repository, without text that would give an answer away.
 
 use std::fs;
 use std::io;
@@ -25,7 +25,7 @@ pub struct View {
 const NO_NAME: &str = "f";
 
 impl View {
-    /// Whether nothing is hidden.
+    /// Returns true if nothing is hidden.
     #[must_use]
     pub fn is_plain(self) -> bool {
         self == Self::default()
@@ -78,7 +78,7 @@ impl View {
     }
 }
 
-/// The replacement of a documentation: its line breaks, and for a string the quotes, which may be the whole body.
+/// The replacement of documentation: its line breaks and, for a string, its quotes, since it may be the whole body.
 fn without_doc(doc: &[u8]) -> Vec<u8> {
     let is_string =
         doc.iter().find(|byte| !byte.is_ascii_alphabetic()).is_some_and(|byte| b"\"'".contains(byte));

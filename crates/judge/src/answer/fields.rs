@@ -1,9 +1,9 @@
 //! Finding named values in an answer, so that ambiguous values stay undecided.
 //!
-//! Models put `name: value` into JSON, lists, fences and emphasis; and some repeat the requested format, weigh
+//! Models put `name: value` into JSON, lists, fences and emphasis; some also repeat the requested format, weigh
 //! alternatives, change their mind, or are cut off. So every occurrence of a name with a value counts, and a value
-//! counts only if nothing else is with it: `0 | 1`, `"0" or "1"` and `0,5` are not values. Nor is a name with a word
-//! before it the name: `not verdict: 1`, `a first verdict: 1`.
+//! counts only if it stands alone: `0 | 1`, `"0" or "1"` and `0,5` are not values. A name preceded by another word
+//! is a different name: `not verdict: 1`, `a first verdict: 1`.
 
 use std::borrow::Cow;
 
@@ -13,11 +13,11 @@ const MAX_NAMES: usize = 64;
 /// Maximum number of characters of an unknown field name in JSON.
 const MAX_NAME_CHARACTERS: usize = 60;
 
-/// Names that models give reasons whatever name was requested, on their own or after another word and `_`.
+/// Names under which models give reasons, whatever name was requested: alone, or after another word and `_`.
 const REASONS: [&str; 7] =
     ["explanation", "reason", "reasons", "reasoning", "analysis", "justification", "rationale"];
 
-/// Words that turn the meaning of a name around, even with a colon or a dash after them.
+/// Words that negate the name after them, even with a colon or a dash in between.
 const NEGATIONS: [&str; 6] = ["never", "no", "non", "nor", "not", "without"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,10 +36,10 @@ pub(super) struct NamedValue {
     pub(super) part: AnswerPart,
     /// The value without surrounding markup if it is complete; otherwise the text found in its place.
     pub(super) value: String,
-    /// Whether the value is complete: nothing else is with it.
+    /// True if the value is complete, with no other text beside it.
     pub(super) is_whole: bool,
-    /// Whether it is inside the quoted text of another value, or has words before its name; then `value` is only its first
-    /// word, which decides nothing, but may contradict what does.
+    /// True if it is inside the quoted text of another value, or has words before its name. Then `value` is only
+    /// its first word, which decides nothing, but may contradict the value that does.
     pub(super) is_mentioned: bool,
 }
 
@@ -52,8 +52,8 @@ struct NameSpan {
 }
 
 /// All values that `answer` assigns to `names`, in order; `None` if there are too many. Names match in any case,
-/// quoted or not, with spaces or dashes instead of `_`, before a colon or an equals sign. `is_value` says which
-/// values a part may have.
+/// quoted or not, with spaces or dashes instead of `_`, before a colon or an equals sign. `is_value` returns true
+/// for the values that a part may have.
 pub(super) fn given(
     answer: &str,
     names: &FieldNames<'_>,
@@ -118,7 +118,7 @@ pub(super) fn without_thoughts(text: &str) -> &str {
     }
 }
 
-/// Decodes `\u` escapes of ASCII letters, which JSON allows, so that names cannot hide in them.
+/// Decodes `\u` escapes of ASCII letters, which JSON allows, so that they cannot hide a name.
 pub(super) fn without_escapes(text: &str) -> Cow<'_, str> {
     let Some((first, rest)) = text.split_once("\\u00") else { return Cow::Borrowed(text) };
     let mut plain = first.to_owned();
@@ -200,7 +200,7 @@ fn name_spans(answer: &str, names: &FieldNames<'_>) -> Vec<NameSpan> {
         }
         let rest = &answer[begin..];
         let known = names.iter().filter_map(|(part, name)| Some((*part, name_at(rest, name)?)));
-        // The longest match, where one is a prefix of another.
+        // The longest match, in case one name is a prefix of another.
         let found = known.max_by_key(|(_, length)| *length).or_else(|| {
             let word = &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())];
             let last = word.rsplit('_').next().unwrap_or_default().to_ascii_lowercase();
@@ -214,8 +214,8 @@ fn name_spans(answer: &str, names: &FieldNames<'_>) -> Vec<NameSpan> {
     name_spans
 }
 
-/// Returns whether a word on the same line belongs to a name that follows: it is next to the name, but for quotes and
-/// emphasis, or joined to it, or negates what comes. A number or letter that counts the lines of a list does not.
+/// Returns whether a word on the same line belongs to the name that follows: it is adjacent to the name, ignoring
+/// quotes and emphasis, joined to it, or a negation. The number or letter of a list item does not count.
 fn follows_word(before: &str) -> bool {
     let line = before.rsplit(['\n', '\r']).next().unwrap_or_default();
     let line = line.trim_start_matches(|c: char| c.is_whitespace() || "-*•>#".contains(c));
@@ -309,13 +309,13 @@ fn ends_value(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with([',', ';', '}', ']', ')', '.', '\n', '\r'])
 }
 
-/// The text of a JSON string; unescaped line breaks, which models write, are accepted.
+/// The text of a JSON string. Accepts unescaped line breaks, which models write.
 fn unescaped(content: &str) -> String {
     let written = content.replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t");
     serde_json::from_str(&format!("\"{written}\"")).unwrap_or_else(|_| content.to_owned())
 }
 
-/// Returns whether nothing between a quoted value and the next name can belong to the value.
+/// Returns whether nothing between a quoted value and the next name can be part of the value.
 fn is_alone(behind: &str, is_value: &dyn Fn(&str) -> bool) -> bool {
     if behind.trim_matches(|c: char| is_markup(c) || ",;.".contains(c)).is_empty() {
         return true;
@@ -341,8 +341,8 @@ fn begins_with_name(text: &str) -> bool {
     })
 }
 
-/// The value between a name and the next one: all of it, a line of its own before lines that assign no value, or the
-/// text before another JSON name.
+/// The value between a name and the next one: all of that text, one line of it followed by lines without a value,
+/// or the text before another JSON name.
 fn unquoted<'t>(written: &'t str, is_value: &dyn Fn(&str) -> bool) -> Option<&'t str> {
     let whole = bare(written);
     if is_value(whole) {

@@ -1,4 +1,4 @@
-//! The assertions of a test program: which of its conditions and calls decide whether something holds.
+//! The assertions of a test program: the conditions and calls that check something.
 
 use std::ops::Range;
 
@@ -7,10 +7,10 @@ use quarry_source::{Check, CheckKind, Function, checks, functions, language_call
 use super::style::ReportStyle;
 use crate::language::Language;
 
-/// Words in a branch, in lower case, which show that it reports a failed assertion without ending anything.
+/// Words in a branch, in lower case, that show that it reports a failed assertion without ending anything.
 const FAILURES: [&str; 8] = ["fail", "errorf(", "mismatch", "incorrect", "wrong", "not ok", "✗", "❌"];
 
-/// Words which show that it ends the function or the program because of one.
+/// Words that show that a branch ends the function or the program because of a failed assertion.
 const INTERRUPTIONS: [&str; 14] = [
     "raise",
     "throw",
@@ -31,7 +31,7 @@ const INTERRUPTIONS: [&str; 14] = [
 /// Prefixes of names of functions that contain tests, in lower case and without `_`.
 const TESTS: [&str; 4] = ["main", "runall", "runtest", "test"];
 
-/// The same for functions that check one thing.
+/// Prefixes of names of functions that check one thing.
 const ASSERTIONS: [&str; 3] = ["assert", "expect", "should"];
 
 /// Names of functions that check one thing, and the words that may follow in longer names.
@@ -64,7 +64,7 @@ pub(super) struct Site {
     pub(super) bytes: Range<usize>,
     pub(super) line: u32,
     pub(super) kind: SiteKind,
-    /// Whether it is in a helper function that others call to assert something.
+    /// True if it is in a helper function that others call to assert something.
     pub(super) is_called: bool,
 }
 
@@ -78,7 +78,7 @@ pub(super) enum SiteKind {
     Returns,
     /// A call that returns a context manager, which exits without an error only if the assertion holds.
     Entered,
-    /// The argument that a call checks for being true: with a value that is never false, the call asserts nothing.
+    /// An argument that a call checks for truth: for a value that is never false, the call asserts nothing.
     Truth,
 }
 
@@ -88,7 +88,7 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
     let squeezed = |text: &str, function: &Function| -> String {
         text[function.body.clone()].split_whitespace().collect()
     };
-    // Code comes without the text that files of the language begin with.
+    // The code lacks the text that files of the language begin with.
     let code = if code.contains(reporting.opening.trim()) {
         code.to_owned()
     } else {
@@ -121,7 +121,8 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
     let mut sites = Vec::new();
     let mut own: Vec<(&Function, Site)> = Vec::new();
     for Check { kind, bytes, line, constants } in &found {
-        // What holds whatever the program does asserts nothing. What never holds is how programs signal failure.
+        // A condition that always holds asserts nothing. A condition that never holds is how programs signal
+        // failure.
         let holds_anyway = |part: &Range<usize>| constants.contains(&(part.clone(), true));
         match kind {
             CheckKind::Assertion => {
@@ -132,7 +133,7 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
                 let kind = if *is_entered { SiteKind::Entered } else { SiteKind::Returns };
                 let is_plain = |argument: &&Range<usize>| !source[(*argument).clone()].starts_with("...");
                 let n_conditions = if is_one(&reporting.conditions) { 1 } else { usize::MAX };
-                // Of `expect(x).toBe`, it is `expect` that a library has or the program defines.
+                // For `expect(x).toBe`, look up `expect` in the libraries and the program.
                 let root = name.split_once('(').map_or(name.as_str(), |(root, _)| root);
                 if let Some(function) = defined.iter().find(|function| function.name == root) {
                     if reporting.reports_calls()
@@ -164,12 +165,12 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
             CheckKind::Branch { .. } => {}
         }
     }
-    // Assertions of the program itself: the innermost branches, in functions that check something, of which one arm
-    // reports a failure.
+    // Assertions of the program itself: the innermost branches, within functions that check something, with one arm
+    // that reports a failure.
     for Check { kind, bytes, line, constants } in found.iter().rev() {
         let CheckKind::Branch { then, otherwise, whole } = kind else { continue };
         let condition = &source[bytes.clone()];
-        // A method such as `toBe` is one of the function `expect` that it is defined in.
+        // A method such as `toBe` belongs to the function `expect` that defines it.
         let checks_something = |function: &Function| {
             is_checker(&function.name) || around(whole).any(|outer| is_assertion(&outer.name))
         };
@@ -181,14 +182,14 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
         }
         let fails =
             |part: &Option<Range<usize>>| part.clone().is_some_and(|part| reports_failure(&source[part]));
-        // With the value of the condition for which nothing fails.
+        // `passes` is the value of the condition for which nothing fails.
         let (kind, passes) = match (fails(then), fails(otherwise)) {
             (true, false) => (SiteKind::Denied, false),
             (false, true) => (SiteKind::Holds, true),
             _ => continue,
         };
         if !constants.contains(&(bytes.clone(), passes)) {
-            // The value of `x` in `if not x` tells more than that of its negation.
+            // The value of `x` in `if not x` is more informative than its negation.
             let negated = (kind == SiteKind::Denied && reporting.any_value).then(|| negated(source, bytes));
             match negated.flatten() {
                 Some(name) => sites.push(site(&name, *line, SiteKind::Holds)),
@@ -196,7 +197,8 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
             }
         }
     }
-    // Assertions of the program itself that check their first argument alone, and are only called with what holds anyway.
+    // The program's own assertions that only check their first argument, and are only called with arguments that
+    // always hold.
     let hollow = |function: &&Function| {
         let mut calls = found.iter().filter_map(|check| match &check.kind {
             CheckKind::Call { name, arguments, .. } if *name == function.name => {
@@ -215,13 +217,14 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
         sites.retain(|site| !within(&site.bytes, &function.body));
         own.retain(|(called, _)| called.name != function.name);
     }
-    // What the program's own assertions check is seen inside of them if possible, otherwise by whether they return.
+    // The program's own assertions are observed at the checks inside of them if possible, otherwise by whether they
+    // return.
     let unseen: Vec<Site> = (own.into_iter())
         .filter(|(function, _)| !sites.iter().any(|site| within(&site.bytes, &function.body)))
         .map(|(_, site)| site)
         .collect();
     sites.extend(unseen);
-    // An argument that is an assertion itself is reported as that.
+    // An argument that is itself an assertion is reported as one.
     let is_truth = |site: &Site| site.kind == SiteKind::Truth;
     sites.sort_by_key(|site| (site.bytes.start, std::cmp::Reverse(site.bytes.end), is_truth(site)));
     sites.dedup_by(|a, b| a.bytes == b.bytes);
@@ -239,7 +242,7 @@ fn within(inner: &Range<usize>, outer: &Range<usize>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
-/// Returns whether an assertion in a function checks nothing but the function's first parameter, or its negation.
+/// Returns whether an assertion in a function checks only the function's first parameter, or its negation.
 fn is_first_parameter(site: &Site, function: &Function, source: &str) -> bool {
     let text = &source[site.bytes.clone()];
     let is_call = matches!(site.kind, SiteKind::Returns | SiteKind::Entered);
@@ -259,7 +262,7 @@ fn is_checker(name: &str) -> bool {
     is_assertion(name) || TESTS.iter().any(|beginning| plain.starts_with(beginning))
 }
 
-/// Returns whether the name is that of a function that checks one thing.
+/// Returns whether a function with this name checks one thing.
 fn is_assertion(name: &str) -> bool {
     let plain = plain(name);
     let is_check = |word: &&str| plain.strip_prefix(word).is_some_and(|rest| CHECKED.contains(&rest));
@@ -276,15 +279,15 @@ fn reports_failure(text: &str) -> bool {
     FAILURES.iter().chain(&INTERRUPTIONS).any(|failure| text.contains(failure))
 }
 
-/// True if the body of a function ends it, or the program, where an assertion fails, rather than only print that. A
-/// function `fail` that the program does not define is one of a library, which does.
+/// Returns whether the body of a function ends the function or the program when an assertion fails, rather than
+/// only print the failure. A function `fail` that the program does not define comes from a library and does.
 fn interrupts(body: &str, defined: &[Function]) -> bool {
     let text = body.to_lowercase();
     let is_defined = defined.iter().any(|function| function.name == "fail");
     INTERRUPTIONS.iter().any(|word| text.contains(word)) || !is_defined && text.contains("fail(")
 }
 
-/// True for an argument that is an expression, rather than one with a name or a list that is spread.
+/// Returns whether an argument is a positional expression: neither a keyword argument nor a spread list.
 fn is_positional(argument: &str) -> bool {
     let behind = argument.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_').trim_start();
     let is_named = behind.strip_prefix('=').is_some_and(|rest| !rest.starts_with(['=', '~', '>']));
@@ -292,7 +295,7 @@ fn is_positional(argument: &str) -> bool {
     !(is_named || is_pair || argument.starts_with(['*', '&']) || argument.starts_with("..."))
 }
 
-/// The name in a condition that consists of its negation.
+/// The negated name, if the condition consists of the negation of a name.
 fn negated(source: &str, condition: &Range<usize>) -> Option<Range<usize>> {
     let text = &source[condition.clone()];
     let name = text.strip_prefix("not ").or_else(|| text.strip_prefix('!'))?.trim_start();
@@ -301,8 +304,8 @@ fn negated(source: &str, condition: &Range<usize>) -> Option<Range<usize>> {
     is_name.then(|| condition.end - name.len()..condition.end)
 }
 
-/// Returns whether a name matches a pattern, in which `*` stands for any text without a bracket, or with brackets if
-/// the pattern has one too.
+/// Returns whether a name matches a pattern, in which `*` stands for any text without a bracket, or with brackets
+/// if the pattern contains one too.
 fn matches(pattern: &str, name: &str) -> bool {
     if name.contains('(') && !pattern.contains('(') {
         return false;

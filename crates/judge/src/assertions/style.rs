@@ -14,7 +14,7 @@ pub(crate) struct ReportStyle {
     /// The `calls` that check whether their first argument is true.
     #[serde(default)]
     pub(super) truths: Vec<String>,
-    /// Set if any value can be a condition, also one that is never false.
+    /// True if any value can be a condition, even one that is never false.
     #[serde(default)]
     pub(super) any_value: bool,
     /// Calls that check whether their first argument is true.
@@ -31,8 +31,8 @@ pub(crate) struct ReportStyle {
     pub(super) file: String,
     /// Prefix of its functions' names; `{q}` is the random name.
     pub(super) prefix: String,
-    /// Whether the reported expression is put in brackets of its own, because it may not be valid as an argument
-    /// without.
+    /// True if the reported expression is wrapped in brackets of its own, because it may not be valid as an
+    /// argument without them.
     #[serde(default)]
     pub(super) brackets: bool,
     /// The text that files of the language begin with.
@@ -46,20 +46,21 @@ pub(crate) struct ReportStyle {
     pub(super) options: Vec<String>,
     #[serde(default)]
     pub(super) arguments: Vec<String>,
-    /// Environment variables; put before the value of those that are already set, so that no package comes first.
+    /// Environment variables, prepended to the values of those that are already set, so that no package comes
+    /// first.
     #[serde(default)]
     pub(super) environment: BTreeMap<String, String>,
-    /// Words that indicate assertions in places that the analysis does not cover.
+    /// Words that indicate assertions that the analysis does not cover.
     #[serde(default)]
     pub(super) elsewhere: Vec<String>,
-    /// Texts in the output, along with the random name, that show that the program could not be parsed.
+    /// Texts that appear in the output, along with the random name, if the program could not be parsed.
     #[serde(default)]
     pub(super) unread: Vec<String>,
 }
 
 impl ReportStyle {
-    /// Returns whether the reporter knows of calls: in languages whose libraries have no assertions, it knows
-    /// conditions alone.
+    /// Returns whether the reporter handles calls. In languages whose libraries have no assertions, it only handles
+    /// conditions.
     pub(super) fn reports_calls(&self) -> bool {
         !(self.calls.is_empty() && self.conditions.is_empty())
     }

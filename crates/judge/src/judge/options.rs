@@ -23,10 +23,10 @@ pub struct TestOptions {
     pub from: TestsFrom,
     /// Number of programs written for a pair, independently of one another.
     pub programs: u32,
-    /// Whether programs that passed are run again with mutants; those that pass even with an empty function body are
-    /// rewritten once.
+    /// If true, programs that passed are run again with mutants, and those that pass even with an empty function
+    /// body are rewritten once.
     pub mutation: bool,
-    /// Whether programs are also run with another candidate of the same query.
+    /// If true, programs are also run with another candidate of the same query.
     pub differential: bool,
     pub confidence: bool,
 }
@@ -38,7 +38,7 @@ impl Default for TestOptions {
 }
 
 impl TestOptions {
-    /// Number of questions that it takes to write the programs, if none needs a second try.
+    /// Number of questions needed to write the programs, if none needs a second try.
     pub(crate) fn questions_about_programs(&self) -> u64 {
         let per_program = if self.from == TestsFrom::Query { 2 } else { 1 };
         per_program * u64::from(self.programs)
@@ -50,7 +50,7 @@ impl TestOptions {
 pub enum TestsFrom {
     #[default]
     Code,
-    /// The query, and how the function is called under a meaningless name.
+    /// The query, and the signature of the function under a meaningless name.
     Query,
 }
 

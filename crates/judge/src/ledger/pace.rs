@@ -21,7 +21,7 @@ pub struct Pace {
 }
 
 impl Ledger {
-    /// Whether a process is writing to this ledger now.
+    /// Returns true if a process is currently writing to this ledger.
     pub fn is_written(&self) -> bool {
         let Ok(lock) = File::open(lock_file(&self.path)) else { return false };
         matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock))

@@ -72,10 +72,11 @@ pub struct Value {
     /// The label that it gives a pair, under the guideline's criterion.
     #[serde(default)]
     label: Option<ValueLabel>,
-    /// Whether the code does all that the query asks for, if the criterion is another and the value states it.
+    /// `true` if the code does all that the query asks for. Set if the criterion is another one and the value
+    /// states it.
     #[serde(default)]
     exact: Option<bool>,
-    /// Whether the code does more than half of it, if the criterion is another and the value states it.
+    /// `true` if the code does more than half of it. Set if the criterion is another one and the value states it.
     #[serde(default)]
     half: Option<bool>,
     /// Its position on the scale of the guideline.
@@ -189,8 +190,8 @@ impl Guideline {
         self.value(value)?.label?.0
     }
 
-    /// Meaning of a value under a criterion: the label if it is the guideline's own, otherwise what the value states
-    /// about it beside its label.
+    /// Meaning of a value under a criterion: the label if it is the guideline's own criterion, otherwise the
+    /// value's statement about it.
     pub(crate) fn under(&self, value: &Value, criterion: Criterion) -> Option<bool> {
         if criterion == self.criterion() { value.label?.0 } else { value.beside(criterion) }
     }
@@ -295,7 +296,8 @@ impl GuidelineFile {
         if self.asks == ItemKind::Pair { self.check_labels() } else { Ok(()) }
     }
 
-    /// Checks that each value has a label, and that what it states besides does not contradict it.
+    /// Checks that each value has a label, and that its statements about other criteria do not contradict the
+    /// label.
     fn check_labels(&self) -> Result<(), String> {
         let criterion = match self.criterion {
             Criterion::Exact => "exact",
@@ -340,7 +342,7 @@ mod tests {
             guideline.values().iter().map(label).collect::<Vec<_>>()
         };
         let (yes, no) = (Some(true), Some(false));
-        // CoSQA: 1 to 4 are positive, and only 1 and 2 do all; a query of another kind has no label.
+        // CoSQA: 1 to 4 are positive, and only 1 and 2 do everything; a query of another kind has no label.
         let mut expected = vec![(None, [None, None])];
         expected.extend([(yes, [yes, yes]); 2]);
         expected.extend([(yes, [no, yes]); 2]);

@@ -28,7 +28,7 @@ pub struct ImportRequest<'a> {
     pub person: Option<&'a str>,
     /// The date as YYYY-MM-DD, if the file has no column `date`.
     pub date: Option<&'a str>,
-    /// Whether differing replies replace earlier ones of the same person.
+    /// If true, differing replies replace earlier ones of the same person.
     pub revise: bool,
 }
 
@@ -169,7 +169,8 @@ pub fn import(
     Ok(imported)
 }
 
-/// Merges equal problems: each with its first line, and the number of further lines. One mistake may be in every row.
+/// Merges equal problems: each with its first line and the number of further lines, as one mistake may be in every
+/// row.
 fn grouped(listed: Vec<(usize, String)>) -> Vec<(usize, usize, String)> {
     let (mut grouped, mut positions) = (Vec::<(usize, usize, String)>::new(), HashMap::new());
     for (line, problem) in listed {
@@ -206,7 +207,7 @@ fn other_review(
     let before = match reviews.remove(&key) {
         Some(before) => Some(before),
         None => ledger.generated_for(code.judge, &code.query_id)?.pop().and_then(|last| {
-            // A review of code that was generated after the form was written does not count.
+            // A review of code that was generated after the form was written is ignored.
             let person = last.person.filter(|_| last.round == code.round)?;
             Some((person, last.status, last.pair.code))
         }),

@@ -28,7 +28,7 @@ pub struct PersonProgress {
 pub struct FormAgreement {
     /// The name of the scale, such as `label`.
     pub name: &'static str,
-    /// Whether it is about the answers before testing.
+    /// True if it covers the answers before testing.
     pub is_untested: bool,
     pub items: usize,
     /// Krippendorff's α; `None` if there is nothing to compare.
@@ -90,7 +90,7 @@ fn by_item(replies: &LastReplies) -> BTreeMap<i64, Vec<&FormReply>> {
     items
 }
 
-/// Value of more than half of the replies.
+/// The value of more than half of the replies.
 fn majority<T: PartialEq>(replies: impl Iterator<Item = T>) -> Option<T> {
     let mut replies: Vec<T> = replies.collect();
     let of_half = |reply: &T| 2 * replies.iter().filter(|other| *other == reply).count() > replies.len();
@@ -143,7 +143,7 @@ impl Session {
                 own.filter_map(|reply| reply.minutes).collect()
             };
             let (minutes, before) = (of(&replies), of(&untested));
-            // The sum of nothing is -0.0.
+            // The sum of an empty sequence is -0.0.
             let total_minutes = minutes.iter().chain(&before).sum::<f64>() + 0.0;
             PersonProgress {
                 person: person.clone(),
@@ -211,8 +211,8 @@ impl Session {
     }
 
     /// All labels as JSON lines. Pairs are as `quarry data` reads them, with `label` 1 or 0: that of the decision if the
-    /// item was adjudicated, otherwise that of more than half of the replies. `value` is the value in the same way, so
-    /// that there may be a label without a value that most people chose.
+    /// item was adjudicated, otherwise the majority of the replies. `value` is chosen in the same way among the
+    /// values, so a label may have no majority value.
     pub fn export(&self) -> Result<String, JudgeError> {
         let (replies, untested) = (self.final_replies()?, self.untested_replies()?);
         let adjudicated = self.ledger().adjudications(&self.form().name)?;

@@ -9,7 +9,7 @@ pub struct Candidate {
     pub number: i64,
     pub verdict: Option<Outcome>,
     pub tested: bool,
-    /// Whether two of its labels differ: among those of the file, judges and people.
+    /// True if two of its labels differ, among those of the file, judges and people.
     pub disputed: bool,
 }
 

@@ -10,7 +10,7 @@ use super::guideline::Guideline;
 use crate::error::JudgeError;
 use crate::ledger::Ledger;
 
-/// When people's votes are a label.
+/// Conditions under which people's votes count as a label.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MajorityRules {
     pub minimum: usize,
@@ -21,7 +21,7 @@ pub struct MajorityRules {
 /// Result of the votes on a pair.
 #[derive(Clone, Debug, PartialEq)]
 pub enum VotedLabel {
-    /// Whether the code answers the query, by more than half of the people, or by the organizer's decision.
+    /// `true` if the code answers the query, by the majority of people or the organizer's decision.
     Label(bool),
     /// The pair is removed from the data: α of its labels, and the labels.
     Removed(f64, String),
@@ -51,8 +51,8 @@ pub struct VotedLabels {
 }
 
 impl PairVotes {
-    /// The answers in a ledger by a guideline, of these people only, or of all if none is named. With test programs and
-    /// without by the same person, the answer with them counts.
+    /// The answers in a ledger by a guideline, of these people only, or of all if none is named. If a person
+    /// answered both with and without test programs, the answer with them counts.
     pub fn read(ledger: &Ledger, guideline: &Guideline, annotators: &[String]) -> Result<Self, JudgeError> {
         let labeled = ledger.labeled()?;
         let mut found = Self::default();
@@ -96,9 +96,9 @@ impl PairVotes {
         digest(&parts)
     }
 
-    /// The labels of the pairs with these ids. Votes are compared by the label that their value gives: of CoSQA's
-    /// guideline 1 to 4 are the same vote. A value without a label is a vote for none. What the organizer decided is
-    /// neither put to the vote nor removed.
+    /// The labels of the pairs with these ids. Votes are compared by the label that their value gives: under
+    /// CoSQA's guideline, 1 to 4 are the same vote. A value without a label is a vote for no label. The organizer's
+    /// decisions are neither put to the vote nor removed.
     pub fn labels(&self, ids: &[&str], guideline: &Guideline, rules: MajorityRules) -> VotedLabels {
         let none = BTreeMap::new();
         let votes_of = |id: &&str| self.votes.get(*id).unwrap_or(&none);

@@ -15,7 +15,7 @@ use crate::judge::TestOptions;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PlanFile {
-    /// Files of pairs, of any format that holds pairs with their texts. A build of a data set puts its own in their place.
+    /// Files of pairs, of any format that holds pairs with their texts. A data set build substitutes its own.
     #[serde(default)]
     pub(super) pairs: Vec<PathBuf>,
     /// Name of their format, or a prefix of it; detected if not given.
@@ -75,7 +75,7 @@ pub(super) struct PlanFile {
 #[serde(deny_unknown_fields)]
 pub(super) struct NatsPlan {
     pub(super) url: String,
-    /// Whether workers call the models as well, instead of this process.
+    /// If true, workers also call the models, instead of this process.
     #[serde(default = "yes")]
     pub(super) questions: bool,
 }

@@ -27,7 +27,7 @@ struct Found {
     name: PathBuf,
     bytes: u64,
     modified: SystemTime,
-    /// Whether it is a temporary file abandoned by a killed process, rather than an answer.
+    /// True if it is a temporary file abandoned by a killed process, rather than an answer.
     is_left_over: bool,
 }
 
@@ -44,8 +44,8 @@ struct Model {
 }
 
 impl CachedAnswers {
-    /// Lists them: an entry for each model and address, and one for abandoned temporary files. Reads every answer for
-    /// that. Other files in the directory are ignored.
+    /// Lists them: one entry for each model and address, and one for abandoned temporary files. Reads every answer
+    /// to determine its model. Other files in the directory are ignored.
     pub fn list(directory: &Path) -> io::Result<Vec<CacheEntry>> {
         let mut groups: BTreeMap<(EntryState, String), (usize, u64, SystemTime)> = BTreeMap::new();
         for_each(directory, false, &mut |found| {
@@ -66,8 +66,8 @@ impl CachedAnswers {
         Ok(groups.into_iter().map(entry).collect())
     }
 
-    /// Removes answers and returns their numbers; with `dry_run` nothing is removed. A process that is using the
-    /// directory continues, and asks again for removed answers.
+    /// Removes answers and reports their numbers; with `dry_run`, nothing is removed. A process that is
+    /// using the directory continues, and requests removed answers again.
     pub fn prune(directory: &Path, selection: Selection, dry_run: bool) -> io::Result<Vec<Pruned>> {
         let (mut n, mut bytes) = (0, 0);
         let mut pruned = Vec::new();

@@ -1,8 +1,8 @@
 //! The bootstrap.
 //!
-//! Values come in strata: the mean is that over strata of the means within them, and queries are drawn again
-//! within their stratum. One stratum gives the plain mean over queries; a stratum a repository gives the mean over
-//! repositories.
+//! Values come in strata: the mean is that over strata of the means within them, and queries are resampled within
+//! their stratum. A single stratum gives the plain mean over queries; one stratum per repository gives the mean
+//! over repositories.
 
 use crate::MetricsError;
 use serde::de::{Error, Unexpected};
@@ -28,7 +28,7 @@ impl Default for Bootstrap {
     }
 }
 
-/// Maximum number of resamples, of which each measure keeps a mean.
+/// Maximum number of resamples. For each of them, a mean is kept per measure.
 pub const MAX_RESAMPLES: usize = 1_000_000;
 
 fn resamples<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
@@ -89,7 +89,8 @@ pub struct PairedDifference {
 }
 
 impl PairedDifference {
-    /// Whether the interval excludes 0 and a p-value does not, or the reverse: they are computed by different methods.
+    /// Returns true if the interval excludes 0 but the p-value is not significant, or the reverse: they are
+    /// computed by different methods.
     #[must_use]
     pub fn contradicts(&self, p: f64, bootstrap: &Bootstrap) -> bool {
         (self.interval.low > 0.0 || self.interval.high < 0.0) != (p < 1.0 - bootstrap.confidence)
@@ -114,10 +115,10 @@ pub fn mean_interval(strata: &[&[f64]], bootstrap: &Bootstrap) -> Result<Interva
 
 /// Paired bootstrap of the difference `b - a`; `a` and `b` hold the same queries in the same order.
 ///
-/// The p-value is the share of resampled differences, moved so that their true mean is 0, that lie at least as far
-/// from 0 as the difference seen, either way (Efron and Tibshirani, chapter 16); the difference seen counts as a
-/// resample, so that p is at least 1 / (resamples + 1) (Davison and Hinkley, *Bootstrap Methods and their
-/// Application*, 1997, chapter 4).
+/// The p-value is the share of resampled differences, shifted so that their true mean is 0, that are at least as
+/// far from 0 as the observed difference, in either direction (Efron and Tibshirani, chapter 16). The observed
+/// difference counts as a resample, so that p is at least 1 / (resamples + 1) (Davison and Hinkley, *Bootstrap
+/// Methods and their Application*, 1997, chapter 4).
 ///
 /// # Errors
 /// Like [`mean_interval`]; when the shapes of `a` and `b` differ.
@@ -136,7 +137,7 @@ pub fn paired_difference(
     let differences: Vec<&[f64]> = differences.iter().map(Vec::as_slice).collect();
     let difference = mean(&differences);
     let resampled = resampled_means(&differences, bootstrap);
-    // Sums of the same values in another order differ in their last bits, and must not count as nearer.
+    // Sums of the same values in another order differ in their last bits, and must not count as closer to 0.
     let tolerance = difference.abs() * 1e-12;
     let as_far = |resample: &&f64| (**resample - difference).abs() >= difference.abs() - tolerance;
     let n_as_far = resampled.iter().filter(as_far).count();
@@ -170,8 +171,8 @@ fn resampled_means(strata: &[&[f64]], bootstrap: &Bootstrap) -> Vec<f64> {
         .collect()
 }
 
-/// Percentile interval of any statistic of `n` cases, which gets the positions of the cases drawn. Resamples without a
-/// value are left out; `None` if there is none with one, or no case.
+/// Percentile interval of any statistic of `n` cases, which gets the positions of the drawn cases. Resamples
+/// without a value are left out; `None` if none has a value, or there are no cases.
 #[must_use]
 pub fn resampled_interval(
     n: usize,
@@ -192,14 +193,14 @@ pub fn resampled_interval(
     (!values.is_empty()).then(|| interval(values, bootstrap.confidence))
 }
 
-/// The middle `confidence` of some values.
+/// The interval that contains the middle `confidence` share of some values.
 pub(super) fn interval(mut values: Vec<f64>, confidence: f64) -> Interval {
     values.sort_unstable_by(f64::total_cmp);
     let at = |share| quantile(&values, share);
     Interval { low: at((1.0 - confidence) / 2.0), high: at((1.0 + confidence) / 2.0) }
 }
 
-/// The value below which a share of some ascending values (at least one) lies, between neighbors in proportion.
+/// The value below which a share of some ascending values (at least one) lies, interpolated linearly.
 pub(crate) fn quantile(ascending: &[f64], share: f64) -> f64 {
     let position = share.clamp(0.0, 1.0) * (ascending.len() - 1) as f64;
     let below = ascending[position.floor() as usize];

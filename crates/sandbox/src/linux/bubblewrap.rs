@@ -37,14 +37,14 @@ pub struct Bubblewrap {
 /// Additional access for a program that quarry itself runs, to fetch packages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Access<'a> {
-    /// Whether it can use the machine's network.
+    /// True to give it access to the machine's network.
     pub network: bool,
     /// Files of the machine that it sees at the same path.
     pub files: &'a [PathBuf],
     /// A directory of the machine that it sees as [`OUTPUT_DIRECTORY`] and may write to, and its maximum size in
     /// bytes.
     pub output: Option<(&'a Path, u64)>,
-    /// Whether it is prevented from starting other processes.
+    /// True to prevent it from starting other processes.
     pub no_fork: bool,
     /// Ends the program when set.
     pub stop: Option<&'a AtomicBool>,
@@ -129,7 +129,7 @@ impl Bubblewrap {
         self.cgroups.as_ref().map_or(MemoryBound::Watchdog, CgroupParent::bound)
     }
 
-    /// The same with memory limited by sampling, as on machines without usable cgroups.
+    /// Uses sampling to limit memory, as on machines without usable cgroups.
     pub fn without_cgroups(self) -> Self {
         Self { cgroups: None, ..self }
     }
@@ -187,9 +187,10 @@ impl Bubblewrap {
             add(&["--bind", utf8(directory)?, OUTPUT_DIRECTORY]);
         }
 
-        // Some of its settings belong to the namespace, and the program could change them.
+        // Some of its settings belong to the namespace, so the program could change them.
         add(&["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]);
-        // Process 1 is bubblewrap, without the limits of each process: in its memory a program could run code of its own.
+        // Process 1 is bubblewrap, without the limits of each process: a program could run its own code in its
+        // memory.
         add(&["--tmpfs", "/proc/1", "--remount-ro", "/proc/1"]);
         if is_watched {
             // It reads like `/dev/zero`, but cannot be mapped, which would provide shared memory.
@@ -276,7 +277,7 @@ impl Sandbox for Bubblewrap {
 }
 
 impl Bubblewrap {
-    /// The same with additional access.
+    /// Like [`Sandbox::run`], with additional access.
     pub(crate) fn run_with(
         &self,
         program: &Program,
@@ -318,7 +319,7 @@ impl Bubblewrap {
         let supervised =
             supervise(&mut child, streams, limits, &mut monitor, &mut should_abort, &|| init.kill());
         init.wait()?;
-        // It exits now that its program has been told to start.
+        // It exits now that its program was signaled to start.
         let _ = child.wait();
         let outcome = match supervised? {
             Supervised::Ended(outcome, _) => outcome,
@@ -339,7 +340,7 @@ pub(crate) enum Run {
     Aborted(AbortReason),
 }
 
-/// Why the sandbox aborted a program that was within its limits.
+/// The reason why the sandbox aborted a program that was within its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AbortReason {
     /// It exceeded the size of [`Access::output`].

@@ -24,12 +24,12 @@ use crate::{
     find_executable,
 };
 
-/// Runs each program in its own container. The program sees the same as with namespaces, unless the user provides an
-/// image.
+/// Runs each program in its own container. The program sees the same files as with namespaces, unless the user
+/// provides an image.
 pub struct Podman {
     executable: PathBuf,
     image: String,
-    /// Whether the image is the built-in one, which contains no programs.
+    /// True for the built-in image, which contains no programs.
     is_own: bool,
     seccomp: Vec<u8>,
     user: User,

@@ -1,8 +1,8 @@
 //! Samples the resource usage of a run's processes where cgroups are not available.
 //!
-//! The kernel reports the memory of each process. Memory that belongs to no process is looked for where sandboxed
-//! programs can allocate much of it: files in memory, sockets, descriptions of mappings. Kinds that are invisible
-//! from outside are denied by `seccomp.rs`.
+//! The kernel reports the memory of each process. Memory that does not belong to a process is measured where
+//! sandboxed programs can allocate much of it: files in memory, sockets, descriptions of mappings. Kinds that are
+//! invisible from outside are denied by `seccomp.rs`.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -45,9 +45,9 @@ pub(crate) struct Watchdog {
 /// Resources of a run that the watchdog sees in addition to its processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WatchScope {
-    /// Whether it has the in-memory [`DIRECTORIES`].
+    /// True if it has the in-memory [`DIRECTORIES`].
     pub directories: bool,
-    /// Whether all sockets of its network belong to it.
+    /// True if all sockets of its network belong to it.
     pub sockets: bool,
 }
 

@@ -31,9 +31,9 @@ struct Locked {
     version: String,
     /// The URL it came from.
     resolved: String,
-    /// Whether it is a link to another directory.
+    /// True if it is a link to another directory.
     link: bool,
-    /// Whether it was bundled with another package.
+    /// True if it was bundled with another package.
     in_bundle: bool,
 }
 
@@ -52,7 +52,7 @@ fn below(index: &str) -> String {
     format!("{}/", index.trim_end_matches('/'))
 }
 
-/// The real name of the package at a path, which has to come from the registry.
+/// The real name of the package at a path, which must come from the registry.
 fn real_name(path: &str, locked: &Locked, usual: &str, registry: &str) -> Result<String, String> {
     let installed_as = path.rsplit_once("node_modules/").map_or("", |(_, name)| name);
     let name = locked.name.as_deref().unwrap_or(installed_as);
@@ -60,7 +60,7 @@ fn real_name(path: &str, locked: &Locked, usual: &str, registry: &str) -> Result
         return Err(format!("{path:?} is not the path of a package"));
     }
     let Locked { resolved, link, in_bundle, .. } = locked;
-    // npm asks the given registry for packages that are named at the default one.
+    // npm requests packages that are named at the default registry from the given one.
     let is_of_registry = [registry, usual].iter().any(|address| resolved.starts_with(address));
     if *link || !(is_of_registry || *in_bundle && resolved.is_empty()) {
         let from = if resolved.is_empty() { "no address" } else { resolved };
@@ -130,7 +130,7 @@ impl Manager for Npm {
         // Since npm 11.10; with older versions, such packages are refused afterwards.
         command.extend(["--allow-git=none", "--allow-remote=none", "--allow-file=none"]);
         command.push("--allow-directory=none");
-        // Not on the command line, where npm would take some names for files or repositories.
+        // Passed in a file, because on the command line npm would take some names for files or repositories.
         let dependencies: BTreeMap<&str, &str> =
             requirements.iter().map(|requirement| parts(requirement)).collect();
         let wanted =

@@ -1,4 +1,4 @@
-//! From rows to the examples of a batch.
+//! Conversion of rows to the examples of a batch.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -13,7 +13,7 @@ use super::settings::{Batches, Kind, Objective, OtherPositives, Settings};
 use crate::TrainError;
 use crate::rows::{key, label};
 
-/// A training pair. A line of `quarry data pairs` is one, with fields that are not read here.
+/// A training pair: a line of the output of `quarry data pairs`, some fields of which are not read here.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Row {
@@ -23,7 +23,7 @@ pub struct Row {
     /// 1 if the code answers the query, 0 if it does not; 1 if missing.
     #[serde(deserialize_with = "label")]
     pub label: Option<i32>,
-    /// Codes that were judged not to answer the query.
+    /// Codes judged as not answering the query.
     pub negatives: Vec<String>,
     /// A summary of the code, for `tri-loss`.
     pub summary: String,
@@ -41,8 +41,8 @@ impl Row {
     }
 }
 
-/// Successive examples of a repository that stay together in [`Batches::Repository`]: rows come in the order of the
-/// files, and the functions around one are the hardest to tell from it.
+/// Number of successive examples of a repository that stay together in [`Batches::Repository`]. Rows are in the
+/// order of the files, and neighboring functions are the hardest to distinguish.
 const NEIGHBORS: usize = 4;
 
 impl crate::Example for Row {
@@ -71,8 +71,9 @@ impl crate::Example for Row {
     }
 }
 
-/// Splits rows into those to learn from and those held out: by repository where rows have one, else by query, so that
-/// no query is in both. If that leaves a side without a query, because there are few repositories, all are split by query.
+/// Splits rows into a training and a held-out side: by repository for rows that have one, otherwise by query, so
+/// that no query is on both sides. If that leaves a side without a query, because there are few repositories, all
+/// rows are split by query.
 #[must_use]
 pub fn split(rows: Vec<Row>, share: f64) -> (Vec<Row>, Vec<Row>) {
     let limit = (share * 10_000.0) as u64;
@@ -102,7 +103,7 @@ pub(super) struct Example {
     pub summary: Vec<u32>,
     /// Tokens of the rewritten query, for `coclr-paper`.
     pub rewritten: Option<Vec<u32>>,
-    /// Whether the code answers the query.
+    /// True if the code answers the query.
     pub label: bool,
     /// Hash of the query.
     pub query_key: u64,
@@ -117,19 +118,19 @@ pub(super) struct Examples {
     pub list: Vec<Example>,
     /// Tokens of each distinct code.
     pub codes: Vec<Vec<u32>>,
-    /// Texts of the codes and queries that a teacher reads: those of `codes`, and of the query of each example.
+    /// Texts read by a teacher: of `codes` here, and of the query of each example in `query_texts`.
     pub code_texts: Vec<String>,
     /// Text of each example's query.
     pub query_texts: Vec<String>,
-    /// Number of rows left out because they contain special tokens of the tokenizer.
+    /// Number of rows omitted because they contain special tokens of the tokenizer.
     pub n_special: usize,
-    /// Codes that answer a query.
+    /// Codes that answer a query, by its hash.
     positives: HashSet<(u64, u32)>,
-    /// Codes labeled 0 for a query.
+    /// Codes labeled 0 for a query, by its hash.
     negatives: HashMap<u64, Vec<u32>>,
 }
 
-/// Converts the texts that a model reads to token ids.
+/// Converts texts to token ids for a model.
 pub(super) struct Reader {
     query: TextTokenizer,
     code: TextTokenizer,
@@ -138,12 +139,12 @@ pub(super) struct Reader {
     collapses: bool,
     max_first: usize,
     kind: Kind,
-    /// Texts that a classifier would read as ends of texts.
+    /// Texts that a classifier would read as end-of-text tokens.
     ends: Vec<String>,
 }
 
 impl Reader {
-    /// For a model and the limits of a recipe.
+    /// Creates a reader for a model and the limits of a recipe.
     pub(super) fn new(model: &Trainable, settings: &Settings) -> Result<Reader, TrainError> {
         let kind = settings.objective.kind();
         let max_query =
@@ -182,7 +183,7 @@ impl Reader {
 }
 
 impl Examples {
-    /// Reads rows; those without a query or a code are left out, those without a summary for `tri-loss`, and, as in
+    /// Reads rows. Omits rows without a query or a code, those without a summary for `tri-loss`, and, as in
     /// GenCodeSearchNet, those with special tokens for a classifier.
     pub(super) fn new(rows: &[Row], reader: &Reader, settings: &Settings) -> Result<Examples, TrainError> {
         let mut numbers: HashMap<&str, u32> = HashMap::new();
@@ -214,7 +215,7 @@ impl Examples {
         for at in 0..n {
             for _ in 0..settings.random_negatives {
                 let (query, own, row, answers) = &numbered[at];
-                // As GenCodeSearchNet draws: any other pair's code.
+                // Drawn as in GenCodeSearchNet: the code of any other pair.
                 let other = numbered[(at + 1 + random.usize(..(n - 1).max(1))) % n].1;
                 if *answers && other != *own {
                     let negative = (query.clone(), other, *row, false);
@@ -291,7 +292,7 @@ impl Examples {
         Ok(examples)
     }
 
-    /// Adds codes that are ranked with the others, unless they are known.
+    /// Adds codes to rank along with the others, unless already present.
     pub(super) fn add_codes(&mut self, codes: &[String], reader: &Reader) -> Result<(), TrainError> {
         let mut known: HashSet<String> = self.code_texts.iter().cloned().collect();
         let new: Vec<&String> = codes.iter().filter(|code| known.insert((*code).clone())).collect();
@@ -301,7 +302,7 @@ impl Examples {
         Ok(())
     }
 
-    /// The batches of an epoch, as numbers of examples. A last batch of one example is left out where a loss compares
+    /// The batches of an epoch, as numbers of examples. A last batch of one example is omitted if a loss compares
     /// examples.
     pub(super) fn plan(&self, settings: &Settings, epoch: usize) -> Vec<Vec<u32>> {
         let mut random = fastrand::Rng::with_seed(mix(settings.seed, epoch as u64));
@@ -335,11 +336,11 @@ impl Examples {
         batches
     }
 
-    /// The codes of a batch: that of each example, then its hard negatives.
+    /// The codes of a batch: one per example, followed by its hard negatives.
     pub(super) fn columns(&self, batch: &[u32], settings: &Settings, seed: u64) -> Vec<u32> {
         let mut columns: Vec<u32> = batch.iter().map(|at| self.list[*at as usize].code).collect();
         let mut random = fastrand::Rng::with_seed(seed);
-        // Where labels count, codes labeled 0 are in examples of their own.
+        // If labels are used, codes labeled 0 are in separate examples.
         for at in batch.iter().filter(|_| !settings.objective.uses_labels()) {
             let Some(known) = self.negatives.get(&self.list[*at as usize].query_key) else { continue };
             let n = settings.hard_negatives.min(known.len());
@@ -348,8 +349,8 @@ impl Examples {
         columns
     }
 
-    /// Cells of the batch's scores that are not negatives: those of another column that answers the query too, unless
-    /// the recipe counts them.
+    /// Cells of the batch's scores that are not negatives: those where the code of another column also answers the
+    /// query, unless the recipe counts them.
     pub(super) fn ignored(&self, batch: &[u32], columns: &[u32], settings: &Settings) -> Vec<bool> {
         let cell = |row: usize, column: usize| {
             let example = &self.list[batch[row] as usize];
@@ -360,7 +361,8 @@ impl Examples {
         (0..batch.len()).flat_map(|row| (0..columns.len()).map(move |column| cell(row, column))).collect()
     }
 
-    /// The pairs of a query and a code that is labeled for it, as numbers of an example and of a code; each of them once.
+    /// The pairs of a query and a code with a label for it, as numbers of an example and of a code, without
+    /// duplicates.
     pub(super) fn labeled(&self) -> Vec<(usize, u32)> {
         let mut seen = HashSet::new();
         let of_example = |(at, example): (usize, &Example)| {
@@ -377,7 +379,7 @@ impl Examples {
     }
 }
 
-/// One seed of two numbers.
+/// Combines two numbers into a seed.
 pub(super) fn mix(a: u64, b: u64) -> u64 {
     xxh3_64(&[a.to_le_bytes(), b.to_le_bytes()].concat())
 }

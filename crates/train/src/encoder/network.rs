@@ -1,4 +1,5 @@
-//! The forward pass of an encoder with the layers of BERT, MPNet or T5, with gradients; `quarry-transformer` has the fast one without.
+//! The forward pass of an encoder with the layers of BERT, MPNet or T5, with gradients; `quarry-transformer`
+//! contains the fast one without gradients.
 
 use std::collections::HashMap;
 
@@ -14,13 +15,13 @@ use super::objective::normalize;
 use super::rows::Rows;
 use super::{composed, fused};
 
-/// Named tensors that training changes, in a fixed order.
+/// Named trainable tensors, in a fixed order.
 pub(super) struct Parameters {
     names: Vec<String>,
     variables: Vec<Var>,
     by_name: HashMap<String, usize>,
     device: Device,
-    /// Whether candle's operations are used in place of fused steps.
+    /// If true, uses candle's operations in place of fused steps.
     composed: bool,
 }
 
@@ -66,7 +67,7 @@ impl Parameters {
         Ok(())
     }
 
-    /// Returns whether the decay of weights applies to each: not to biases and normalizations, as is usual.
+    /// Returns for each tensor whether weight decay applies: as usual, not to biases and normalizations.
     pub(super) fn decays(&self) -> Vec<bool> {
         let decays = |name: &String| {
             !name.ends_with(".bias") && !name.contains("LayerNorm") && !name.contains("layer_norm")
@@ -108,7 +109,7 @@ impl Parameters {
         fused::layer_norm(rows, scale, shift, epsilon)
     }
 
-    /// The maps of these names side by side, which have the same inputs.
+    /// Applies the maps with these names, which have the same inputs, and concatenates the results.
     fn side_by_side(&self, names: [String; 3], rows: &Tensor, has_bias: bool) -> Result<Tensor> {
         let join = |part: &str| {
             let parts = names.iter().map(|name| self.get(&format!("{name}.{part}")));
@@ -119,14 +120,14 @@ impl Parameters {
     }
 }
 
-/// Sets values to 0 at random and scales the others up; the same seed gives the same values.
+/// Sets values to 0 at random and scales the others up; the same seed drops the same values.
 pub(super) struct Dropout {
     rate: f32,
     random: fastrand::Rng,
 }
 
 impl Dropout {
-    /// A rate of 0 changes nothing.
+    /// Creates a dropout; a rate of 0 changes nothing.
     pub(super) fn new(rate: f32, seed: u64) -> Dropout {
         Dropout { rate, random: fastrand::Rng::with_seed(seed) }
     }
@@ -136,7 +137,7 @@ impl Dropout {
         self.apply_to(values, None)
     }
 
-    /// The same to rows of tokens.
+    /// Applies it to rows of tokens.
     fn apply_to(&mut self, values: &Tensor, rows: Option<&Rows>) -> Result<Tensor> {
         let (rate, seed) = self.next();
         let mask = DropoutMask { rate, seed };
@@ -148,7 +149,7 @@ impl Dropout {
         }
     }
 
-    /// The share of values that is dropped, and what decides which.
+    /// The share of values to drop, and the seed that selects them.
     fn next(&mut self) -> (f32, u64) {
         (self.rate, if self.rate > 0.0 { self.random.u64(..) } else { 0 })
     }
@@ -165,7 +166,7 @@ pub(super) struct Network {
     pub pooling: TrainablePooling,
     /// Columns of that vector.
     pub dimension: usize,
-    /// Whether it has length 1.
+    /// True if the vector has length 1.
     pub cosine: bool,
     /// Settings of late interaction, with the lengths of the recipe.
     late: Option<TokenSettings>,
@@ -184,7 +185,7 @@ impl Network {
         }
     }
 
-    /// The same for texts of at most so many tokens.
+    /// The same network for texts limited to these numbers of tokens.
     pub(super) fn limited(mut self, max_query: usize, max_code: usize) -> Network {
         if let Some(TokenSettings { lengths: [query, code], .. }) = &mut self.late {
             (*query, *code) = ((*query).min(max_query), (*code).min(max_code));
@@ -197,8 +198,8 @@ impl Network {
         self.late.is_some()
     }
 
-    /// The scores of queries against codes, whose rows are those of [`Network::embed`]: n × m. Of late interaction, for each
-    /// token of a query the maximum over those of a code, summed.
+    /// The scores of queries against codes, given as rows from [`Network::embed`]: n × m. With late interaction,
+    /// the sum over a query's tokens of the maximum over a code's tokens.
     pub(super) fn scores(&self, queries: &Tensor, codes: &Tensor) -> Result<Tensor> {
         if !self.is_late() {
             return queries.matmul(&codes.t()?);
@@ -208,14 +209,14 @@ impl Network {
         let (a, b) = (a / d, b / d);
         let products = queries.reshape((n * a, d))?.matmul(&codes.reshape((m * b, d))?.t()?)?;
         let products = products.reshape((n, a, m, b))?;
-        // Of equal ones, one has the gradient.
+        // Of several equal maxima, only one gets the gradient.
         let best = products.detach().argmax_keepdim(3)?;
         products.gather(&best, 3)?.squeeze(3)?.sum(1)
     }
 
-    /// One row for each text, a list of token ids. Of late interaction, the row has the vectors of all tokens one after the
-    /// other, and is filled up: for a query by zeros, which change no sum, for a document by the vector of its first token,
-    /// which changes no maximum.
+    /// One row for each text, given as a list of token ids. With late interaction, the row concatenates the vectors
+    /// of all tokens and is padded: for a query with zeros, which do not change a sum, and for a document with the
+    /// vector of its first token, which does not change a maximum.
     pub(super) fn embed(
         &self,
         parameters: &Parameters,
@@ -251,7 +252,7 @@ impl Network {
         if self.cosine { normalize(&pooled) } else { Ok(pooled) }
     }
 
-    /// The vectors of all tokens, and their rows.
+    /// The vectors of all tokens, and their row layout.
     pub(super) fn states(
         &self,
         parameters: &Parameters,
@@ -279,7 +280,7 @@ impl Network {
                 parameters.layer_norm(name, rows, self.shape.epsilon)
             }
         };
-        // The input of half a layer, and the result of one.
+        // The input and the result of half a layer.
         let input = |name: &str, states: &Tensor| {
             if wiring.is_t5 { norm(name, states) } else { Ok(states.clone()) }
         };
@@ -329,7 +330,7 @@ impl Network {
             if let Some(gate) = wiring.gate {
                 inner = (inner * linear(&at(gate), &normed)?)?;
             }
-            // T5 drops values between the two maps as well.
+            // T5 also applies dropout between the two maps.
             let inner = if wiring.is_t5 { dropout.apply_to(&inner, Some(&rows))? } else { inner };
             let output = linear(&at(wiring.output), &inner)?;
             let output = dropout.apply_to(&output, Some(&rows))?;
@@ -362,7 +363,7 @@ impl Network {
     }
 }
 
-/// Bias that is added to the scores of attention by the distance of two tokens: one row for each head.
+/// Attention bias by the distance of two tokens: one row for each head.
 fn by_distance(
     parameters: &Parameters,
     relative: &Relative,
@@ -373,7 +374,7 @@ fn by_distance(
     parameters.get(relative.name)?.index_select(&buckets, 0)?.t()?.contiguous()
 }
 
-/// Bias that is added to the scores of attention for each distance from 1 - n to n - 1.
+/// Attention bias for each distance from 1 - n to n - 1.
 fn biases(parameters: &Parameters, relative: Option<&Relative>, n_heads: usize, n: usize) -> Result<Tensor> {
     match relative {
         Some(relative) => by_distance(parameters, relative, 1 - n as isize..n as isize),
@@ -381,7 +382,7 @@ fn biases(parameters: &Parameters, relative: Option<&Relative>, n_heads: usize, 
     }
 }
 
-/// Bias that is added to the scores of attention in texts padded to `n` tokens.
+/// Attention bias in texts padded to `n` tokens.
 fn padded_biases(
     parameters: &Parameters,
     relative: Option<&Relative>,
@@ -477,7 +478,7 @@ mod tests {
         }
     }
 
-    /// The operations of other devices, tested on the CPU: they drop the same values, and padding changes nothing.
+    /// Tests the operations of other devices on the CPU: they drop the same values, and padding changes nothing.
     #[test]
     fn candle_operations_give_the_vectors_and_gradients_of_the_fused_steps() {
         for name in [
@@ -508,7 +509,7 @@ mod tests {
                 let case = format!("{name}, {}", tensor.name);
                 match (composed, fused) {
                     (Some(composed), Some(fused)) => {
-                        // Of sums of many terms, which are rounded differently.
+                        // Sums of many terms are rounded differently.
                         let largest = values(fused).into_iter().fold(0.1f32, |most, x| most.max(x.abs()));
                         for (composed, fused) in values(composed).into_iter().zip(values(fused)) {
                             assert!(

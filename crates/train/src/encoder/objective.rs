@@ -1,11 +1,12 @@
-//! The losses: functions of scores, or of vectors, whose gradients follow from candle's.
+//! The losses: functions of scores or vectors, whose gradients are computed by candle.
 //!
-//! Every logarithm of a sum or of a probability is taken as a log-sum-exp, so that no score is too large or too small.
-//! Scores are rows of queries against columns of documents; those of a query and its own document are on the diagonal.
+//! Every logarithm of a sum or of a probability is computed as a log-sum-exp, to avoid overflow and underflow.
+//! Scores are rows of queries against columns of documents; those of a query and its own document are on the
+//! diagonal.
 
 use candle_core::{DType, Device, Result, Tensor};
 
-/// The score of a pair that does not count: its exponential is 0 beside any other.
+/// The score of an ignored pair: its exponential is 0 relative to any other.
 const IGNORED: f32 = -1e30;
 
 /// Directions of a contrastive loss.
@@ -15,7 +16,7 @@ pub enum Directions {
     /// From each query to its document: softmax over the documents of the batch.
     #[default]
     One,
-    /// Also from each document to its query.
+    /// Both ways: also from each document to its query.
     Two,
 }
 
@@ -42,7 +43,7 @@ fn diagonal(scores: &Tensor) -> Result<Tensor> {
     scores.gather(&index, 1)?.squeeze(1)
 }
 
-/// Mean of the values where `mask` is 1; `None` if it is nowhere.
+/// Mean of the values where `mask` is true; `None` if it is true nowhere.
 fn mean_where(values: &Tensor, mask: &[bool]) -> Result<Option<Tensor>> {
     let n = mask.iter().filter(|on| **on).count();
     if n == 0 {
@@ -61,7 +62,7 @@ fn sum_of(terms: impl IntoIterator<Item = Option<Tensor>>, device: &Device) -> R
     Ok(sum)
 }
 
-/// Replaces scores where `ignored` is set.
+/// Replaces scores where `ignored` is true.
 fn without(scores: &Tensor, ignored: &[bool]) -> Result<Tensor> {
     if !ignored.contains(&true) {
         return Ok(scores.clone());
@@ -74,8 +75,8 @@ fn without(scores: &Tensor, ignored: &[bool]) -> Result<Tensor> {
 
 /// InfoNCE (van den Oord et al., 2018) over scores of n queries and at least n documents, already multiplied by their
 /// scale: the mean cross-entropy of finding the document on the diagonal. Cells that are `ignored` (in row-major
-/// order) are not negatives: those where the document answers the query too. The second direction is over the first n
-/// documents, and the loss then is the mean of both.
+/// order) are not negatives: those where the document also answers the query. The second direction is over the
+/// first n documents; the loss is then the mean of both.
 pub fn info_nce(scores: &Tensor, ignored: &[bool], directions: Directions) -> Result<Tensor> {
     let scores = without(scores, ignored)?;
     let n = scores.dim(0)?;
@@ -90,15 +91,15 @@ pub fn info_nce(scores: &Tensor, ignored: &[bool], directions: Directions) -> Re
     }
 }
 
-/// As [`info_nce`] in one direction, with any number of positives in a row, of which there must be one: the
-/// logarithm of their share of the sum.
+/// Like [`info_nce`] in one direction, with any number of positives in a row, at least one: the negative logarithm
+/// of their share of the sum.
 pub fn multi_positive(scores: &Tensor, positives: &[bool]) -> Result<Tensor> {
     let others: Vec<bool> = positives.iter().map(|on| !on).collect();
     (log_sum_exp(scores, 1)? - log_sum_exp(&without(scores, &others)?, 1)?)?.mean_all()
 }
 
-/// Query4Code's objective of queries, summaries and codes (its equation 6): the two positives are summed inside one
-/// logarithm. Both are n × n.
+/// Query4Code's objective for queries, summaries and codes (its equation 6): the two positives are summed within
+/// one logarithm. Both matrices are n × n.
 pub fn tri_loss(query_scores: &Tensor, summary_scores: &Tensor) -> Result<Tensor> {
     let all = log_sum_exp(&Tensor::cat(&[query_scores, summary_scores], 1)?, 1)?;
     let own = Tensor::stack(&[diagonal(query_scores)?, diagonal(summary_scores)?], 1)?;
@@ -121,10 +122,10 @@ pub enum Coclr {
     Online,
 }
 
-/// CoCLR's loss over the logits of n queries and n codes, as its code has it. Cells on the diagonal with label 1 are
-/// positive, all others negative: L = −mean ln s over positives − mean ln(1 − s) over negatives. A side without cells
-/// adds nothing, where the released code gives NaN. Of the other codes of the batch, only the next `others` after a query's
-/// own count, in a circle; all if it is 0.
+/// CoCLR's loss over the logits of n queries and n codes, as in its code. Cells on the diagonal with label 1 are
+/// positive, all others negative: L = −mean ln s over positives − mean ln(1 − s) over negatives. A side without
+/// cells adds nothing, where the released code gives NaN. Of the other codes of the batch, only the next `others`
+/// after a query's own count, cyclically; all if it is 0.
 pub fn coclr(logits: &Tensor, labels: &[bool], others: usize, form: Coclr) -> Result<Tensor> {
     let n = labels.len();
     let mut positives: Vec<bool> = (0..n * n).map(|at| at / n == at % n && labels[at / n]).collect();
@@ -139,14 +140,15 @@ pub fn coclr(logits: &Tensor, labels: &[bool], others: usize, form: Coclr) -> Re
     sum_of([positive, negative], logits.device())
 }
 
-/// Whether the code in a column counts for a query with its code in the column `own`, among n: its own, and the next `others`.
+/// Returns true if the code in a column counts for a query whose code is in the column `own`, among n: its own, and
+/// the next `others`.
 fn counts(own: usize, column: usize, n: usize, others: usize) -> bool {
     others == 0 || (column + n - own) % n <= others
 }
 
-/// The cells that the online form keeps; with one cell on a side, the mean of the other's bounds it.
+/// The cells that the online form keeps. If one side has a single cell, the mean of the other side is the bound.
 fn online_cells(logits: &[f32], positives: &[bool], negatives: &[bool]) -> (Vec<bool>, Vec<bool>) {
-    // Means are of probabilities; comparing these or logits is the same.
+    // Means are taken of probabilities; for comparisons, these and logits are equivalent.
     let scores: Vec<f32> = logits.iter().map(|x| 1.0 / (1.0 + (-x).exp())).collect();
     let of = |mask: &[bool]| -> Vec<f32> {
         scores.iter().zip(mask).filter(|(_, on)| **on).map(|(score, _)| *score).collect()
@@ -161,7 +163,7 @@ fn online_cells(logits: &[f32], positives: &[bool], negatives: &[bool]) -> (Vec<
     (keep(positives, &|score| score > above), keep(negatives, &|score| score < below))
 }
 
-/// The logits of a rewritten query of each positive, against the codes of the batch.
+/// The logits of a rewritten query for each positive, against the codes of the batch.
 pub struct Rewritten<'a> {
     /// One row for each rewritten query.
     pub logits: &'a Tensor,
@@ -169,9 +171,9 @@ pub struct Rewritten<'a> {
     pub own: &'a [usize],
 }
 
-/// CoCLR's loss as its paper has it: for each example its binary cross-entropy, the mean of −ln(1 − s) over the
-/// other codes of the batch (the next `others` as in [`coclr`]), and for positives both again with the rewritten query; the
-/// mean over the examples.
+/// CoCLR's loss as in its paper: for each example its binary cross-entropy, plus the mean of −ln(1 − s) over the
+/// other codes of the batch (the next `others` as in [`coclr`]), and for positives both again with the rewritten
+/// query; averaged over the examples.
 pub fn coclr_paper(
     logits: &Tensor,
     labels: &[bool],
@@ -199,13 +201,13 @@ pub fn coclr_paper(
     sum_of(terms, logits.device())
 }
 
-/// Mean cross-entropy of logits (one row an example, one column a class).
+/// Mean cross-entropy of logits (one row per example, one column per class).
 pub fn cross_entropy(logits: &Tensor, classes: &[u32]) -> Result<Tensor> {
     let index = Tensor::from_slice(classes, (classes.len(), 1), logits.device())?;
     log_softmax(logits)?.gather(&index, 1)?.mean_all()?.neg()
 }
 
-/// Mean over the negatives of max(0, margin − own score + their score); cells that are `ignored` are none.
+/// Mean over the negatives of max(0, margin − own score + their score); `ignored` cells are not negatives.
 pub fn margin(scores: &Tensor, ignored: &[bool], margin: f64) -> Result<Tensor> {
     let (n, m) = scores.dims2()?;
     let negatives: Vec<bool> = (0..n * m).map(|at| at / m != at % m && !ignored[at]).collect();
@@ -214,16 +216,18 @@ pub fn margin(scores: &Tensor, ignored: &[bool], margin: f64) -> Result<Tensor> 
     sum_of([mean_where(&hinge, &negatives)?], scores.device())
 }
 
-/// Kullback–Leibler divergence of the softmax of each row of a student's scores from that of a teacher's, both divided
-/// by a temperature. Cosines need one far below 1; the gradient then has the size of that of [`info_nce`] at the same
-/// scale, so it is not multiplied by its square, as for temperatures above 1.
+/// Kullback–Leibler divergence of the softmax of each row of a student's scores from that of a teacher's, both
+/// divided by a temperature. Cosines need one far below 1; the gradient then has the same magnitude as that of
+/// [`info_nce`] at the same scale, so it is not multiplied by the squared temperature, unlike for temperatures
+/// above 1.
 pub fn distill_scores(scores: &Tensor, teacher: &Tensor, temperature: f64) -> Result<Tensor> {
     let student = log_softmax(&(scores / temperature)?)?;
     let teacher = log_softmax(&(teacher.detach() / temperature)?)?;
     (teacher.exp()? * (&teacher - student)?)?.sum(1)?.mean_all()
 }
 
-/// The same over the documents whose teacher scores are known (`known`, row by row); both distributions exclude the others.
+/// Like [`distill_scores`], over the documents whose teacher scores are known (`known`, row by row); both
+/// distributions exclude the others.
 pub fn distill_known_scores(
     scores: &Tensor,
     teacher: &Tensor,
@@ -242,15 +246,15 @@ pub fn distill_vectors(vectors: &Tensor, teacher: &Tensor) -> Result<Tensor> {
     (vectors - teacher.detach())?.sqr()?.sum(1)?.mean_all()
 }
 
-/// Rows of length 1; one of zeros stays.
+/// Rows of length 1; a row of zeros is unchanged.
 pub fn normalize(rows: &Tensor) -> Result<Tensor> {
-    // The square root has no gradient at 0.
+    // The square root has an infinite gradient at 0.
     let length = (rows.sqr()?.sum_keepdim(1)? + 1e-24)?.sqrt()?;
     rows.broadcast_div(&length)
 }
 
 /// The mean of a loss of queries and documents over their first columns, for each of `dimensions` (Kusupati et al.,
-/// 2022). Cut vectors are normalized again if `cosine` is set; no dimensions means all columns.
+/// 2022). Truncated vectors are normalized again if `cosine` is set; empty dimensions mean all columns.
 pub fn matryoshka(
     vectors: &[Tensor],
     dimensions: &[usize],
@@ -264,7 +268,7 @@ pub fn matryoshka(
     for dimension in dimensions {
         let cut = |rows: &Tensor| {
             let rows = rows.narrow(1, 0, *dimension)?;
-            // CUDA multiplies no rows with gaps between them.
+            // CUDA does not multiply rows with gaps between them.
             if cosine { normalize(&rows) } else { rows.contiguous() }
         };
         let cut = vectors.iter().map(cut).collect::<Result<Vec<_>>>()?;

@@ -1,4 +1,4 @@
-//! A recipe: what is minimized, how, and on what form of the data.
+//! A training recipe: the loss, the optimization, and the form of the data.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,21 +14,22 @@ pub enum Objective {
     /// Cross-entropy of finding the code among those of the batch.
     #[default]
     InfoNce,
-    /// Query4Code's, of queries, summaries and codes.
+    /// Query4Code's objective for queries, summaries and codes.
     TriLoss,
-    /// Each code must score better than the others by a margin.
+    /// Each code must score higher than the others by a margin.
     Margin,
-    /// A teacher's distribution over the codes of the batch; a cross-encoder's over the own code and its hard negatives.
+    /// A teacher's distribution over the codes of the batch; for a cross-encoder, over the own code and its hard
+    /// negatives.
     DistillScores,
     /// A teacher's vectors.
     DistillVectors,
     /// A matcher of query and code with binary cross-entropy on the labels.
     Siamese,
-    /// A matcher with CoCLR's loss as its code has it for search.
+    /// A matcher with CoCLR's loss as in its code for search.
     Coclr,
-    /// The same as its code has it for questions and answers.
+    /// A matcher with CoCLR's loss as in its code for questions and answers.
     CoclrOnline,
-    /// The same as its paper has it.
+    /// A matcher with CoCLR's loss as in its paper.
     CoclrPaper,
     /// Query and code in one sequence, classified.
     CrossEntropy,
@@ -39,9 +40,9 @@ pub enum Objective {
 pub enum Kind {
     /// One vector for each text.
     Encoder,
-    /// Vectors, and a network that compares two.
+    /// Vectors, and a network that compares two of them.
     Matcher,
-    /// A class for two texts together.
+    /// A class for two texts in one sequence.
     Classifier,
 }
 
@@ -63,23 +64,23 @@ impl Objective {
         matches!(self, Objective::DistillScores | Objective::DistillVectors)
     }
 
-    /// Returns whether labels of 0 are examples of their own.
+    /// Returns whether labels of 0 are separate examples.
     #[must_use]
     pub fn uses_labels(self) -> bool {
         self.kind() != Kind::Encoder
     }
 }
 
-/// Treatment of a code of the batch that answers a query beside the query's own code.
+/// Treatment of a code in the batch that answers a query in addition to the query's own code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OtherPositives {
-    /// It does not count.
+    /// It is ignored.
     #[default]
     Ignored,
     /// It is a negative, as in the papers' code.
     Negative,
-    /// It is a positive too, with `info-nce`; it does not count elsewhere.
+    /// It is also a positive, with `info-nce`; with other objectives, it is ignored.
     Positive,
 }
 
@@ -87,11 +88,11 @@ pub enum OtherPositives {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CodeVectors {
-    /// The encoder that is trained.
+    /// The encoder being trained.
     #[default]
     Own,
-    /// The teacher, whose vectors stay unchanged: the encoder learns to read queries into its space, and is compared by its
-    /// first columns if it has more.
+    /// The teacher, whose vectors stay unchanged: the encoder learns to map queries into its space, and is compared
+    /// by its first columns if it has more.
     Teacher,
 }
 
@@ -106,16 +107,16 @@ pub enum Batches {
     Repository,
 }
 
-/// The number by which checkpoints are compared.
+/// The measure by which checkpoints are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Select {
-    /// Mean reciprocal rank of the own code among all held-out ones and those of a corpus, with `cross-entropy` among those that are labeled for
-    /// the query; a later epoch wins ties.
+    /// Mean reciprocal rank of the own code among all held-out ones and those of a corpus, or with `cross-entropy`
+    /// among those labeled for the query; a later epoch wins ties.
     #[default]
     Mrr,
-    /// NDCG of the first ten codes, over all codes that answer a held-out query, among the same codes; a later epoch wins
-    /// ties.
+    /// NDCG of the first ten codes, over all codes that answer a held-out query, among the same codes; a later
+    /// epoch wins ties.
     Ndcg,
     /// Share of held-out pairs whose label is predicted; a later epoch wins ties.
     Accuracy,
@@ -130,7 +131,7 @@ impl Select {
         matches!(self, Select::Mrr | Select::Ndcg)
     }
 
-    /// The measure, as cards and tables have it.
+    /// Name of the measure in cards and tables.
     #[must_use]
     pub fn measure(self) -> &'static str {
         match self {
@@ -142,14 +143,14 @@ impl Select {
     }
 }
 
-/// Form of the texts to read, where a data set has two.
+/// Form of the texts to read, if a data set has two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
     /// As written.
     #[default]
     Text,
-    /// Its published tokens, with spaces between them; of a code that has none, those that its grammar finds.
+    /// Its published tokens, separated by spaces; for a code without them, the tokens that its grammar finds.
     Tokens,
 }
 
@@ -158,80 +159,82 @@ pub enum Form {
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     pub objective: Objective,
-    /// Options of the encoder, as after the path of a model: `pooler:dot`, `mean:cosine`, `unixcoder`; empty for the
-    /// default of the model's directory.
+    /// Options of the encoder, as after the path of a model: `pooler:dot`, `mean:cosine`, `unixcoder`; empty for
+    /// the default of the model's directory.
     pub options: String,
-    /// Number of first layers that are kept of the model; 0 for all.
+    /// Number of first layers to keep of the model; 0 for all.
     pub layers: usize,
     /// Source of the vectors of codes, with `info-nce`.
     pub code_vectors: CodeVectors,
     /// Factor of similarities, 1 / temperature.
     pub scale: f64,
-    /// Whether codes look for their queries, too.
+    /// Directions of the contrastive loss: from queries to codes, or also back.
     pub directions: Directions,
-    /// Treatment of other codes of the batch that answer a query too, by having the same query or the same text.
+    /// Treatment of other codes in the batch that also answer a query, because they have the same query or the same
+    /// text.
     pub other_positives: OtherPositives,
-    /// Codes judged not to answer the query that are added to the batch, for each query.
+    /// Number of codes per query, judged as not answering it, that are added to the batch.
     pub hard_negatives: usize,
-    /// Other codes of the batch that are negatives of each query, with `coclr` and its variants; 0 for all. Batches are
-    /// shuffled, so that these are drawn at random.
+    /// Number of other codes of the batch that are negatives of each query, with `coclr` and its variants; 0 for
+    /// all. Batches are shuffled, so these are random.
     pub batch_negatives: usize,
-    /// Codes of other queries that are drawn once for each positive pair and labeled 0; for objectives with labels.
+    /// Number of codes of other queries that are drawn once for each positive pair and labeled 0; for objectives
+    /// with labels.
     pub random_negatives: usize,
     /// Margin of the objective `margin`.
     pub margin: f64,
-    /// Numbers of first columns that are trained to be vectors of their own; none for all columns alone.
+    /// Numbers of first columns that are also trained as vectors of their own; empty to train only all columns.
     pub matryoshka: Vec<usize>,
-    /// Share of the loss that is the teacher's, with the objectives that have one; the rest is `info-nce`.
+    /// Weight of the teacher's loss, for objectives that have one; the rest is `info-nce`.
     pub teacher_share: f64,
-    /// Temperature of the teacher's distribution, and of the student's in this comparison. The log-odds of a cross-encoder
-    /// are divided by `scale` first, so that they compare with cosines.
+    /// Temperature of the teacher's distribution, and of the student's in this comparison. The log-odds of a
+    /// cross-encoder are divided by `scale` first, to make them comparable with cosines.
     pub teacher_temperature: f64,
     /// Rewriting of queries: a copy of each positive pair is added, or takes part in the loss for `coclr-paper`.
     pub rewrite: Rewrite,
     pub query_form: Form,
     pub code_form: Form,
-    /// Whether a run of white space is read as one space.
+    /// If true, a run of white space is read as one space.
     pub collapse: bool,
-    /// Maximum number of tokens of a query, special ones included; of the first text for `cross-entropy`, without.
+    /// Maximum number of tokens of a query, including special ones; for `cross-entropy`, of the first text,
+    /// excluding them.
     pub max_query_tokens: usize,
-    /// Maximum number of tokens of a code, special ones included; of both texts for `cross-entropy`.
+    /// Maximum number of tokens of a code, including special ones; for `cross-entropy`, of both texts.
     pub max_code_tokens: usize,
-    /// Pairs whose codes are each other's negatives.
+    /// Number of pairs whose codes are each other's negatives.
     pub batch: usize,
     pub batches: Batches,
-    /// Texts that go through the encoder at once, 0 for all of the batch. Less needs less memory and more time; the
-    /// loss is the same, but for dropout (Gao et al., 2021).
+    /// Number of texts that go through the encoder at once, 0 for the whole batch. Smaller values need less memory
+    /// and more time; the loss is the same, except for dropout (Gao et al., 2021).
     pub chunk: usize,
-    /// Batches for each step of the optimizer.
+    /// Number of batches per optimizer step.
     pub accumulate: usize,
-    /// Times that each pair is seen.
+    /// Number of times that each pair is seen.
     pub epochs: usize,
     /// Step size.
     pub rate: f64,
-    /// Steps over which it rises from 0; a share of all steps if it is less than 1.
+    /// Number of steps over which the step size rises from 0; a share of all steps if it is less than 1.
     pub warm_up: f64,
     /// Decay of the rate.
     pub decay: Decay,
     /// The optimizer's other settings.
     pub optimizer: AdamW,
-    /// Maximum length of the gradient; 0 for none.
+    /// Maximum norm of the gradient; 0 for no limit.
     pub clip: f64,
-    /// Share of a moving average of the weights that each step keeps (EMA), less in the first steps: the average
-    /// is measured and written. 0 for the weights themselves.
+    /// Decay of an exponential moving average of the weights (EMA), lower in the first steps: the average is
+    /// measured and written. 0 to use the weights themselves.
     pub average_decay: f64,
-    /// Share of values that are set to 0 inside the encoder and the classifier.
+    /// Dropout rate inside the encoder and the classifier.
     pub dropout: f32,
-    /// Share of the queries that is held out, unless held-out pairs are given.
+    /// Share of the queries held out, unless held-out pairs are given.
     pub held_out: f64,
-    /// Maximum number of pairs that are held out of those given to learn from; held-out pairs that are given are all
-    /// measured.
+    /// Maximum number of training pairs to hold out; held-out pairs that are given are all measured.
     pub max_held_out: usize,
     /// Choice of the best epoch.
     pub select: Select,
-    /// Epochs without a better one after which training ends; 0 for never.
+    /// Number of epochs without improvement after which training ends; 0 for never.
     pub patience: usize,
-    /// Steps between two checkpoints, besides those after each epoch; 0 for none.
+    /// Number of steps between two checkpoints, in addition to those after each epoch; 0 for none.
     pub checkpoint_steps: u64,
     /// Seed of all randomness.
     pub seed: u64,
@@ -289,10 +292,10 @@ impl Settings {
         self.objective.distills() || self.code_vectors == CodeVectors::Teacher
     }
 
-    /// Checks that the values make sense together.
+    /// Checks that the values are valid together.
     ///
     /// # Errors
-    /// Names the first that does not.
+    /// Names the first invalid value.
     pub fn check(&self) -> Result<(), TrainError> {
         let bad = |problem: String| Err(TrainError::Settings(problem));
         let positive = [

@@ -29,11 +29,11 @@ pub use vocabulary::{Vocabulary, VocabularySize, choose};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BatchesOf {
-    /// Anything.
+    /// Any examples.
     All,
-    /// Functions in one language, so that the language tells nothing.
+    /// Functions in one language, so that the language carries no information.
     Language,
-    /// Functions of one repository, so that the subject tells nothing.
+    /// Functions of one repository, so that the topic carries no information.
     Repository,
 }
 
@@ -51,56 +51,58 @@ impl BatchesOf {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Columns of a token vector.
+    /// Number of columns of a token vector.
     pub dimension: usize,
     /// Tokens of the model.
     pub vocabulary: VocabularySize,
     /// Number of position weights, see [`quarry_embed::static_model::position_bucket`].
     pub positions: usize,
-    /// Words read from a document.
+    /// Maximum number of words read from a document.
     pub max_words: usize,
-    /// Words read from the documentation within a document.
+    /// Maximum number of words read from the documentation within a document.
     pub max_doc_words: usize,
-    /// Words read from a question.
+    /// Maximum number of words read from a question.
     pub max_query_words: usize,
-    /// Pairs a step.
+    /// Number of pairs per step.
     pub batch: usize,
     /// Grouping of examples into batches.
     pub batches_of: BatchesOf,
-    /// Times that each pair is seen.
+    /// Number of times that each pair is seen.
     pub epochs: usize,
     /// Adam's step size after warm-up; it falls linearly to zero.
     pub rate: f32,
-    /// Steps over which the step size rises from zero.
+    /// Number of steps over which the step size rises from zero.
     pub warm_up: u64,
     /// Temperature τ of the contrastive loss.
     pub temperature: f32,
-    /// Share of the target that a teacher spreads over a batch, where one is given.
+    /// Share of the target distribution that comes from the teacher, if one is given.
     pub teacher: f32,
     /// Temperature of the teacher's distribution.
     pub teacher_temperature: f32,
-    /// Whether token vectors start from the teacher's vectors of the words.
+    /// True to initialize token vectors with the teacher's vectors of the words.
     pub start_from_teacher: bool,
-    /// Smooth inverse frequency at the start: each token vector is multiplied by `sif / (sif + p)`, where `p` is the
-    /// token's share of all tokens in the training texts. 0 leaves all vectors at one length.
+    /// Smooth inverse frequency at initialization: each token vector is multiplied by `sif / (sif + p)`, where `p`
+    /// is the token's share of all tokens in the training texts. 0 leaves all vectors at the same length.
     pub sif: f32,
-    /// Share of questions that are the function's name, though it has documentation.
+    /// Share of questions that are the function's name, even if it has documentation.
     pub ask_name: f32,
     /// Share of name questions whose words are removed from the document.
     pub hide_name: f32,
     /// Share of documents that start with the qualified name.
     pub with_name: f32,
-    /// Share of documents that hold the documentation after its first sentence.
+    /// Share of documents that contain the documentation after its first sentence.
     pub with_doc: f32,
-    /// Share of documents that hold the question itself.
+    /// Share of documents that contain the question itself.
     pub with_query: f32,
-    /// Share of documents asked for by name that hold the first sentence of the documentation.
+    /// Share of documents of name questions that contain the first sentence of the documentation.
     pub name_with_query: f32,
-    /// Share of question words that are left out.
+    /// Share of question words that are omitted.
     pub drop_query_words: f32,
-    /// Codes that were judged not to answer a question which its batch holds, at most, where the pairs have some.
+    /// Maximum number of codes, judged as not answering a question, that its batch contains, if the pairs have
+    /// some.
     pub hard_negatives: usize,
-    /// Functions without documentation are used, asked for by name, up to this many for each with documentation.
+    /// Number of functions without documentation used per function with documentation, at most, with their names as
+    /// questions.
     pub undocumented: f32,
     /// Share of repositories held out for validation.
     pub validation: f32,
@@ -143,10 +145,10 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Checks that the values make sense together.
+    /// Checks that the values are valid together.
     ///
     /// # Errors
-    /// Names the first that does not.
+    /// Names the first invalid value.
     pub fn check(&self) -> Result<(), TrainError> {
         let shares = [
             ("teacher", self.teacher),
@@ -206,28 +208,28 @@ impl Settings {
 /// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Progress {
-    /// Data are ready: numbers of training and validation pairs, of tokens, and of steps to do.
+    /// Data are ready: numbers of training and validation pairs, of tokens, and of steps to run.
     Ready {
-        /// Pairs to learn from.
+        /// Number of training pairs.
         n_pairs: usize,
-        /// Pairs of held-out repositories.
+        /// Number of pairs of held-out repositories.
         n_validation: usize,
-        /// Tokens of the model.
+        /// Number of tokens of the model.
         n_tokens: usize,
         n_steps: u64,
     },
     /// A step is done.
     Step {
-        /// Counted from 1.
+        /// Number of the step, from 1.
         step: u64,
         /// Loss of its batch, in nats.
         loss: f32,
     },
     /// Retrieval quality on the held-out repositories.
     Validated {
-        /// Steps done.
+        /// Number of steps done.
         step: u64,
-        /// Held-out MRR; `None` where nothing is held out.
+        /// Held-out MRR; `None` if nothing is held out.
         mrr: Option<HeldOutMrr>,
     },
 }
@@ -249,13 +251,13 @@ struct State {
     queries: Table,
 }
 
-/// Trains a model; with `begin`, that model further, which keeps its tokens, so that only those of the pairs move. With
-/// `directory`, the state is kept there after each epoch and an interrupted run resumes
-/// from it; the result is the same as without the cut. Equal pairs, settings and number of threads give an
-/// equal model on one type of machine.
+/// Trains a model. With `begin`, continues training that model, which keeps its tokens, so that only those in the
+/// pairs change. With `directory`, the state is stored there after each epoch, and an interrupted run resumes from
+/// it with the same result as without the interruption. Equal pairs, settings and number of threads give an equal
+/// model on one type of machine.
 ///
 /// # Errors
-/// When settings or pairs do not allow it, or the directory cannot be used.
+/// When the settings or pairs are invalid, or the directory cannot be used.
 pub fn train(
     pairs: &[FunctionPair],
     settings: &Settings,
@@ -277,7 +279,7 @@ pub fn train(
         )));
     }
     let (vocabulary, slots) = match begin {
-        // A model has the hashes of its tokens, not their texts.
+        // A model stores the hashes of its tokens, not their texts.
         Some(begin) => (Vocabulary::default(), begin.slots.clone()),
         None => {
             let vocabulary = choose(&learned, settings.vocabulary);
@@ -343,7 +345,7 @@ pub fn train(
     Ok((weights, vocabulary))
 }
 
-/// The error of a run whose numbers left the range of floats.
+/// The error of a run whose numbers exceeded the range of floats.
 fn diverged(what: String, step: u64, rate: f32) -> TrainError {
     TrainError::Settings(format!(
         "step {step}: {what}, at a step size of {rate:e}; lower rate, or raise temperature or warm_up, and start in \
@@ -351,7 +353,7 @@ fn diverged(what: String, step: u64, rate: f32) -> TrainError {
     ))
 }
 
-/// Asks whether a model can be trained further with these settings.
+/// Checks that training of a model can continue with these settings.
 fn fits(begin: &StaticWeights, settings: &Settings) -> Result<(), TrainError> {
     for (name, of_settings, of_model) in [
         ("dimension", settings.dimension, begin.dimension),
@@ -436,7 +438,7 @@ fn query_sums(queries: &Table, documents: &Table, bag: &Bag) -> Vec<f32> {
     sums
 }
 
-/// The entries with tokens below `n`, and the others; both bags have all rows.
+/// Splits a bag into the entries with tokens below `n` and the others; both bags have all rows.
 fn split_bag(bag: &Bag, n: u32) -> (Bag, Bag) {
     let (mut own, mut shared) = (Bag::default(), Bag::default());
     for row in 0..bag.len() {
@@ -452,7 +454,7 @@ fn split_bag(bag: &Bag, n: u32) -> (Bag, Bag) {
     (own, shared)
 }
 
-/// Both bags, one after the other, with their gradients.
+/// Concatenates both bags with their gradients.
 fn join(a: &Bag, a_gradient: &[f32], b: &Bag, b_gradient: &[f32]) -> (Bag, Vec<f32>) {
     let mut bag = a.clone();
     let (n_rows, n_tokens) = (a.len() as u32, a.tokens.len());
@@ -489,7 +491,7 @@ fn split<'a>(
     (learned, held_out)
 }
 
-/// Tells the pairs of one run from those of another, for resuming.
+/// Identifies the pairs of a run, for resuming.
 fn run_identity(pairs: &[FunctionPair], begin: Option<&StaticWeights>) -> u64 {
     let begin = begin.map_or(0, |begin| xxh3_64(&write_model(begin)));
     pairs.iter().fold(pairs.len() as u64 ^ begin, |hash, pair| {

@@ -70,8 +70,8 @@ pub struct StudiedJudge<'a> {
     pub criterion: Criterion,
 }
 
-/// The minimum grades with which the code does all that the query asks for, and more than half of it: Query4Code's
-/// classes.
+/// The minimum grades with which the code does all that the query asks for, and more than half of it, by
+/// Query4Code's classes.
 const EXACT_GRADE: u8 = 3;
 const HALF_GRADE: u8 = 2;
 
@@ -80,7 +80,7 @@ const HALF_GRADE: u8 = 2;
 struct Pairs {
     positions: HashMap<(String, String), usize>,
     pairs: Vec<LabeledPair>,
-    /// Whether people labeled it, and the grades of judges.
+    /// True for pairs that people labeled.
     by_people: Vec<bool>,
     grades: Vec<BTreeMap<String, f64>>,
 }
@@ -170,7 +170,7 @@ pub fn gather(ledgers: &[&Ledger], judges: &[StudiedJudge<'_>]) -> Result<StudyD
     let labeled = ledgers.iter().map(|ledger| ledger.labeled()).collect::<Result<Vec<_>, _>>()?;
     let PeopleLabels { guidelines, replies } = PeopleLabels::joined(labeled);
     let ids: BTreeSet<&str> = replies.iter().filter_map(|reply| reply.pair.as_deref()).collect();
-    // The judges first, so that pairs are in the order of their files.
+    // Judges first, so that pairs are in the order of their files.
     for judge in judges {
         let who = annotators.entry(Annotator::Judge { name: judge.name.to_owned() }).or_default();
         judge.ledger.for_each_comparable(

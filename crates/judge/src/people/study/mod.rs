@@ -1,8 +1,8 @@
 //! Statistics of the labels of people and judges: the annotator tables of the papers, as a pure function.
 //!
-//! There are two criteria: *exact*, whether the code does all that a query asks for, and *50 %*, whether it does more
-//! than half of it. A guideline gives labels under one of them, and may state what a value means under the other; nothing
-//! else is inferred from one to the other.
+//! There are two criteria: *exact*, whether the code does all that a query asks for, and *50 %*, whether it does
+//! more than half of it. A guideline gives labels under one of them, and may state what a value means under the
+//! other; nothing else is inferred from one about the other.
 
 mod agreement;
 mod errors;
@@ -81,7 +81,7 @@ impl Label {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LabeledPair {
     pub id: String,
-    /// Whether the code answers the query according to the label in its file.
+    /// `true` if the code answers the query according to the label in its file.
     pub file: Option<bool>,
     /// Labels by the index of the annotator.
     pub labels: BTreeMap<usize, Label>,
@@ -290,8 +290,8 @@ impl LabelTable<'_> {
         enough.then_some(yes.len() > no.len())
     }
 
-    /// Removes the pairs for which α of the experts' labels is below `minimum`, and returns them with it. Only labels
-    /// that were given count: those who call the same pair 1 and 3 agree, if both are positive.
+    /// Removes the pairs for which α of the experts' labels is below `minimum`, and returns them with their α. Only
+    /// the labels as given count: annotators who rate the same pair 1 and 3 agree, if both are positive.
     fn remove_below(&mut self, minimum: f64) -> Vec<(String, f64)> {
         let experts = self.experts();
         let by_criterion = Criterion::ALL.map(|criterion| {
@@ -319,7 +319,7 @@ impl LabelTable<'_> {
             let differ = |labels: &[bool]| labels.contains(&true) && labels.contains(&false);
             let (judges, people): (Vec<usize>, Vec<usize>) = (0..self.annotators.len()).partition(is_judge);
             let judges: Vec<bool> = judges.iter().filter_map(label_at).collect();
-            // Without a majority, it does not matter who counts for it.
+            // Without a majority, the choice of annotators does not matter.
             let people: Vec<bool> = match majority {
                 Some(_) => experts.iter().filter_map(|voice| pair.rating_by(voice, criterion)).collect(),
                 None => people.iter().filter_map(label_at).collect(),

@@ -116,9 +116,9 @@ pub fn description() -> Value {
     );
     let commits = schema(schemas.subschema_for::<Commits>());
     let k = json!({ "type": "integer", "minimum": 1, "maximum": MAX_RESULTS });
-    let of_commits =
-        [asked[0].clone(), ("k", k, false, "Maximum number of commits; `limit` is the same.")];
-    let about = "Finds commits by their messages and what they changed, as `quarry search --kind commit --json`.";
+    let of_commits = [asked[0].clone(), ("k", k, false, "Maximum number of commits; `limit` is the same.")];
+    let about =
+        "Finds commits by their messages and what they changed, as `quarry search --kind commit --json`.";
     add("/api/v1/commits", about, &[], &of_commits, commits);
     let callees = schema(schemas.subschema_for::<Callees>());
     add("/api/v1/callees", "Lists what something calls, as `quarry callees --json`.", &[], &subject, callees);

@@ -449,6 +449,7 @@ fn answers_are_as_the_description_says() {
     check("/api/v1/callers", "name=pause", 200);
     check("/api/v1/callees", "path=src/retry.py&line=1", 200);
     check("/api/v1/related", "name=pause", 200);
+    check("/api/v1/commits", "q=pause", 200);
     check("/api/v1/units/{tree}/{path}", "", 200);
     check("/api/v1/units/{tree}/{path}", "line=2", 200);
     check("/api/v1/units/{tree}/{path}", "line=x", 400);

@@ -89,6 +89,9 @@ fn what_is_not_kept_is_not_found_and_not_linked() {
         "/api/v1/callees?name=pause",
         "/api/v1/related?name=pause",
         "/calls?name=pause",
+        "/related?name=pause",
+        "/history/shop/src/wait.py",
+        "/commits?q=pause",
     ] {
         let reply = served.get(path);
         assert_eq!(reply.status, 404, "{path}");

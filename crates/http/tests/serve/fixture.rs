@@ -14,6 +14,7 @@ use quarry_index::{Index, RankingWeights, SegmentPool, Update, UserDirectories};
 use quarry_mcp::Workspace;
 use quarry_session::settings::{SearchDefaults, Settings};
 use quarry_session::{OpenChoice, Session, SharedTree};
+use quarry_test_support::git::GitRepository;
 use tempfile::TempDir;
 
 /// Patience with the server, which a broken one would exhaust.
@@ -55,6 +56,8 @@ pub(crate) struct Start<'a> {
     /// Without an index yet.
     pub is_building: bool,
     pub links: Vec<CodeLink>,
+    /// Commits of the first tree, each with the files that it writes.
+    pub commits: Vec<(&'a str, Vec<(&'a str, &'a str)>)>,
     /// The bytes of the indexes that may be open at a time.
     pub max_open: Option<u64>,
 }
@@ -98,6 +101,14 @@ pub(crate) fn serve_all(trees: &[(&str, &[(&str, &str)])], start: Start) -> Serv
     for (path, (_, files)) in paths.iter().zip(trees) {
         fs::create_dir_all(path).unwrap();
         write(path, files);
+    }
+    if !start.commits.is_empty() {
+        let mut repository = GitRepository::with_work_tree(&paths[0]);
+        for (message, files) in &start.commits {
+            let files: Vec<(&str, Option<&str>)> =
+                files.iter().map(|(path, text)| (*path, Some(*text))).collect();
+            repository.commit(message, &files);
+        }
     }
     let pool = start.max_open.map(|max_open| Arc::new(SegmentPool::new(max_open, || ())));
     let choice = OpenChoice { pool: pool.clone(), user: user(&directories), ..OpenChoice::default() };

@@ -176,6 +176,44 @@ fn similar_code_and_calls_are_pages() {
 }
 
 #[test]
+fn what_is_related_and_its_commits_are_pages() {
+    let later = FILES[1].1.replace("60", "61");
+    let commits = vec![
+        ("Start", FILES.to_vec()),
+        ("Wait a second longer\n\nFor <b>slow</b> hosts.", vec![(FILES[1].0, later.as_str())]),
+    ];
+    let served = serve_with(&FILES, Start { commits, ..Start::default() });
+    let page = served.get("/file/shop/src/wait.py?line=6").body;
+    assert!(page.contains("href=\"/history/shop/src/wait.py\"") && page.contains("/related?"), "{page}");
+    let related = served.get("/related?tree=shop&path=src/wait.py&line=6").body;
+    assert!(
+        related.contains("Related to <code>rest</code>") && related.contains("called by it"),
+        "{related}"
+    );
+    assert!(related.contains("Wait a second longer") && related.contains("history of 1 commit"), "{related}");
+    let of_pause = served.get("/related?name=pause").body;
+    assert!(of_pause.contains("calls it") && !of_pause.contains("Wait a second longer"), "{of_pause}");
+    let history = served.get("/history/shop/src/wait.py").body;
+    assert!(history.contains("<code>rest</code>") && history.contains("1970-01-12"), "{history}");
+    assert!(!history.contains("<code>pause</code>"), "no commit changed it later: {history}");
+    let commits = served.get("/commits?q=slow+hosts");
+    assert!(commits.status == 200 && commits.body.contains("1 commit for"), "{}", commits.body);
+    assert!(!commits.body.contains("<b>slow"), "{}", commits.body);
+    let found = served.get("/api/v1/commits?q=wait&k=1").json();
+    assert_eq!(found["results"][0]["subject"], "Wait a second longer", "{found}");
+    for (path, status) in [
+        ("/related?path=src/none.py", 404),
+        ("/related?name=pause&kind=x", 400),
+        ("/history/shop/src/none.py", 404),
+        ("/history/shop/ignored.py", 404),
+        ("/commits", 400),
+        ("/commits?q=a&k=0", 400),
+    ] {
+        assert_eq!(served.get(path).status, status, "{path}");
+    }
+}
+
+#[test]
 fn problems_are_pages_for_browsers_and_objects_for_programs() {
     let served = serve();
     for path in ["/none", "/file/shop/none.py", "/?limit=0&q=x"] {

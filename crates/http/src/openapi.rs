@@ -116,9 +116,9 @@ pub fn description() -> Value {
     );
     let commits = schema(schemas.subschema_for::<Commits>());
     let k = json!({ "type": "integer", "minimum": 1, "maximum": MAX_RESULTS });
-    let of_commits =
-        [asked[0].clone(), ("k", k, false, "Maximum number of commits; `limit` is the same.")];
-    let about = "Finds commits by their messages and what they changed, as `quarry search --kind commit --json`.";
+    let of_commits = [asked[0].clone(), ("k", k, false, "Maximum number of commits; `limit` is the same.")];
+    let about =
+        "Finds commits by their messages and what they changed, as `quarry search --kind commit --json`.";
     add("/api/v1/commits", about, &[], &of_commits, commits);
     let callees = schema(schemas.subschema_for::<Callees>());
     add("/api/v1/callees", "Lists what something calls, as `quarry callees --json`.", &[], &subject, callees);
@@ -305,12 +305,7 @@ fn units() -> Vec<Parameter> {
         ),
         ("lines", json!({ "type": "integer", "minimum": 0 }), false, "Lines of each result; 0 for all."),
         ("context", json!({ "type": "integer", "minimum": 0 }), false, "Lines before and after those."),
-        (
-            "explain",
-            switch(),
-            false,
-            "Say why each result stands where it does, and show the parts of each score.",
-        ),
+        ("explain", switch(), false, "Explain the rank of each result, and show the parts of its score."),
         (
             "threshold",
             json!({ "type": "number", "minimum": 0, "maximum": 1 }),

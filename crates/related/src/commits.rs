@@ -88,7 +88,8 @@ impl RelatedTree {
             let of_file = &changes.of_file[relations.candidates[number as usize].file as usize];
             if found.n_commits == 0 {
                 found.n_commits = of_file.len();
-                let views = of_file.iter().take(limit).map(|commit| CommitView::short(changes.commit(*commit)));
+                let views =
+                    of_file.iter().take(limit).map(|commit| CommitView::short(changes.commit(*commit)));
                 found.commits = views.collect();
             }
         }

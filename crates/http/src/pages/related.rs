@@ -28,7 +28,8 @@ pub(crate) async fn related(State(app): State<App>, params: Params) -> Page {
         let found = asked.answer(&opened, &tree)?;
         let commits = asked.commits(&opened, &tree)?.commits.unwrap_or_default();
         let nothing = Params::default();
-        let shown = ResultsShown { trees: &app.trees, params: &nothing, tree: &tree, marks: &Marks::default() };
+        let shown =
+            ResultsShown { trees: &app.trees, params: &nothing, tree: &tree, marks: &Marks::default() };
         let page = RelatedPage { shown: &shown };
         let title = match found.targets.as_slice() {
             [target] if !target.name.is_empty() => target.name.clone(),

@@ -3,13 +3,16 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// A command, the feature that enables it, and true if this build has it.
-const COMMANDS: [(&str, &str, bool); 10] = [
+const COMMANDS: [(&str, &str, bool); 13] = [
     ("agent", "agent", cfg!(feature = "agent")),
+    ("context", "mcp", cfg!(feature = "mcp")),
     ("data", "data", cfg!(feature = "data")),
     ("eval", "eval", cfg!(feature = "eval")),
     ("judge", "data", cfg!(feature = "data")),
     ("lsp", "lsp", cfg!(feature = "lsp")),
     ("mcp", "mcp", cfg!(feature = "mcp")),
+    ("model", "data", cfg!(feature = "data")),
+    ("outline", "mcp", cfg!(feature = "mcp")),
     ("serve", "serve", cfg!(feature = "serve")),
     ("train", "train", cfg!(feature = "train")),
     ("tune", "train", cfg!(feature = "train")),

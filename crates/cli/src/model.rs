@@ -14,7 +14,7 @@ pub use quarry_session::models::{ModelChoice, Quality, name};
 /// Re-ranking options.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RerankArgs {
-    /// How much time a search may take for better results [default: that of the settings, else auto]
+    /// Trade-off between the speed and the quality of a search [default: that of the settings, else auto]
     #[arg(long, value_name = "NAME", value_parser = quality_parser())]
     quality: Option<Quality>,
     /// Re-rank with another encoder than that of `--quality best`: any that --model takes

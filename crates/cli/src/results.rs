@@ -117,10 +117,10 @@ pub struct OutputArgs {
     /// Print one JSON object per line for each result
     #[arg(long, conflicts_with = "json")]
     jsonl: bool,
-    /// Show why each result stands where it does; with =numbers, how its score is computed
+    /// Explain the rank of each result; with =numbers, how its score is computed
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "words", value_parser = ["words", "numbers"])]
     explain: Option<String>,
-    /// Minimum confidence, 0 to 1; below it the exit code is 1 [default: 0.26; none for texts of 30 words or more]
+    /// Minimum confidence, 0 to 1; below it the exit code is 1 [default: 0.26; without vectors, none for texts of 30 words or more]
     #[arg(long, value_name = "X", value_parser = settings::share)]
     threshold: Option<f32>,
     /// When to color the output: auto, always or never [default: auto]

@@ -305,12 +305,7 @@ fn units() -> Vec<Parameter> {
         ),
         ("lines", json!({ "type": "integer", "minimum": 0 }), false, "Lines of each result; 0 for all."),
         ("context", json!({ "type": "integer", "minimum": 0 }), false, "Lines before and after those."),
-        (
-            "explain",
-            switch(),
-            false,
-            "Say why each result stands where it does, and show the parts of each score.",
-        ),
+        ("explain", switch(), false, "Explain the rank of each result, and show the parts of its score."),
         (
             "threshold",
             json!({ "type": "number", "minimum": 0, "maximum": 1 }),

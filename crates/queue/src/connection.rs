@@ -87,6 +87,7 @@ impl Connection {
                     let server_address = address.clone();
                     let options = ConnectOptions::new()
                         .name("quarry")
+                        .ignore_discovered_servers()
                         .connection_timeout(REQUEST_TIMEOUT)
                         .request_timeout(Some(REQUEST_TIMEOUT))
                         .reconnect_delay_callback(|attempts| {

@@ -241,7 +241,7 @@ pub struct UnitView {
     pub matches: Vec<LineMatch>,
     /// The signals that make up the score.
     pub parts: ScoreParts,
-    /// Why it stands where it does, in sentences, if requested.
+    /// Explanation of its rank, in sentences, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub reasons: Vec<String>,
     /// How the score is computed, if requested.

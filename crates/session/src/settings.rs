@@ -146,8 +146,8 @@ pub struct Narrowing {
 pub struct Layer {
     /// Maximum number of results.
     pub limit: Option<usize>,
-    /// Minimum confidence, 0 to 1, of a search that found something. The default is 0.26, and none for texts of 30 words or
-    /// more.
+    /// Minimum confidence, 0 to 1, of a search that found something. The default is 0.26; without vectors, none for texts
+    /// of 30 words or more.
     pub threshold: Option<f32>,
     /// The ranking, by its name.
     #[serde(deserialize_with = "ranking_named")]
@@ -159,7 +159,7 @@ pub struct Layer {
     /// Embedding model; in a file, relative to its directory. The one that `quarry index --model DIR` named comes
     /// first.
     pub model: Option<PathBuf>,
-    /// How much time a search may take for better results.
+    /// Trade-off between the speed and the quality of a search.
     pub quality: Option<Quality>,
     /// Units of the largest tree of which `mcp`, `lsp`, `serve` and `index --watch` compute the vectors that the quality `auto`
     /// uses.

@@ -120,24 +120,41 @@ impl Features {
         Self::read(&mut || rest.next().unwrap_or_default())
     }
 
-    /// Whether a place of a class has a reason, as far as features show that.
+    /// Returns true if a place of a class has a reason, as far as features show that.
     #[must_use]
     pub fn has_evidence(&self, class: Class) -> bool {
         let is_any = |values: &[f32]| values.iter().any(|value| *value > 0.0);
         let of_history = [self.together, self.file_share];
         let of_class = match class {
             Class::Tests => {
-                is_any(&[self.through_one, self.through_more, self.name_holds, self.imports])
+                is_any(&[self.through_one, self.through_more, self.name_holds, self.mentions, self.imports])
                     || self.name_words >= WHOLE
                     || self.stem >= WHOLE
+                    || self.files_together >= OFTEN_TOGETHER
+                    || self.is_similar()
             }
-            Class::Code => is_any(&[self.member, self.same_name, self.is_type * self.mentioned]),
+            Class::Code => {
+                is_any(&[self.member, self.same_name, self.is_type * self.mentioned]) || self.is_similar()
+            }
             Class::Documents => self.documents > 0.0,
         };
         let of_calls = [self.calls, self.calls_by_name, self.called, self.called_by_name];
         of_class || is_any(&of_history) || is_any(&of_calls) || is_any(&[self.literals, self.twin])
     }
 }
+
+impl Features {
+    /// Returns true for the places whose vectors are closest to that of the target.
+    pub(crate) fn is_similar(&self) -> bool {
+        self.cosine_rank >= 1.0 / N_SIMILAR as f32
+    }
+}
+
+/// Number of similar places that are a reason.
+const N_SIMILAR: usize = 10;
+
+/// Minimum share of commits with both files that is a reason for a test.
+pub(crate) const OFTEN_TOGETHER: f32 = 0.05;
 
 /// A share of 1, within rounding.
 pub(crate) const WHOLE: f32 = 0.999;

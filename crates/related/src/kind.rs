@@ -67,12 +67,6 @@ impl Kind {
             Self::Commit => "commit",
         }
     }
-
-    /// Whether places with only such reasons are listed unless others are asked for: similar code may be about the same
-    /// and have nothing to do with a change.
-    pub(crate) fn is_listed_alone(self) -> bool {
-        !matches!(self, Self::Similar | Self::Commit)
-    }
 }
 
 impl fmt::Display for Kind {

@@ -11,7 +11,7 @@ use quarry_text::near::Shingles;
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 
-use crate::features::{Features, MAX_WITH_LITERAL, Sources, Target, WHOLE, shared};
+use crate::features::{Features, MAX_WITH_LITERAL, OFTEN_TOGETHER, Sources, Target, WHOLE, shared};
 use crate::kind::Kind;
 use crate::model::{Class, Scorer};
 use crate::relations::{Edge, MIN_SHINGLES, own_part};
@@ -25,9 +25,6 @@ const N_COMMITS: usize = 3;
 
 /// Minimum similarity of a twin, of its trigrams of identifiers.
 const TWIN: f64 = 0.6;
-
-/// Number of similar places that are a reason.
-const N_SIMILAR: usize = 10;
 
 /// Minimum probability of a place in an answer.
 const MIN_PROBABILITY: f32 = 0.01;
@@ -174,7 +171,9 @@ impl<'a> Sources<'a> {
             reasons.retain(|reason| is_wanted(reason.kind));
             reasons.iter_mut().for_each(|reason| reason.target = name_of(target));
             reasons.sort_by_key(|reason| reason.kind);
-            let is_enough = |reason: &Reason| !request.kinds.is_empty() || reason.kind.is_listed_alone();
+            let is_prose = self.class(candidate) == Class::Documents;
+            let is_enough =
+                |reason: &Reason| !request.kinds.is_empty() || reason.kind != Kind::Similar || !is_prose;
             if reasons.iter().any(is_enough) {
                 places.push(self.place(tree, candidate, probability, reasons));
             }
@@ -270,10 +269,10 @@ impl<'a> Sources<'a> {
             add(edge
                 .map(|edge| self.call_reason(Kind::Callee, "called by it", target.candidate, *edge, texts)));
         }
-        add(self.change_reason(target, candidate));
+        add(self.change_reason(target, candidate, features));
         add(self.literal_reason(target, candidate, features, texts));
         add(self.twin_reason(target, candidate, features));
-        if features.cosine_rank > 0.0 && features.cosine_rank >= 1.0 / N_SIMILAR as f32 {
+        if features.is_similar() {
             add(Some(Reason::new(Kind::Similar, format!("similar, cosine {:.2}", features.cosine))));
         }
         reasons
@@ -316,6 +315,14 @@ impl<'a> Sources<'a> {
             return Some(Reason::new(Kind::Test, "named after it"));
         }
         let file = self.relations.candidates[candidate as usize].file;
+        let place = &self.relations.candidates[candidate as usize];
+        if features.mentions > 0.0 {
+            let start = self.index.linked_unit(place.unit).start_line;
+            let is_mention = |line: &str| identifiers(line).any(|word| word == target.name);
+            if let Some(line) = texts.find(place.file, start..=start + place.n_lines, is_mention) {
+                return Some(Reason { line: Some(line), ..Reason::new(Kind::Test, "has its name") });
+            }
+        }
         let import =
             self.relations.importers[own.file as usize].iter().find(|(importer, _)| *importer == file);
         if let Some((_, line)) = import {
@@ -403,7 +410,7 @@ impl<'a> Sources<'a> {
         self.relations.n_named.get(&name) == Some(&1)
     }
 
-    fn change_reason(&self, target: &Target, candidate: u32) -> Option<Reason> {
+    fn change_reason(&self, target: &Target, candidate: u32, features: &Features) -> Option<Reason> {
         let changes = self.changes;
         let of_target = changes.of_candidate.get(target.candidate as usize)?;
         let place = &self.relations.candidates[candidate as usize];
@@ -418,13 +425,26 @@ impl<'a> Sources<'a> {
             let words = if place.kind == UnitKind::Module { "changed in" } else { "its file changed in" };
             (of_target.iter().filter(of_file).copied().collect(), words)
         };
-        if both.is_empty() {
+        let (both, evidence) = if !both.is_empty() {
+            let n = both.len();
+            (both, format!("{words} {n} of its {}", quarry_text::counted(of_target.len(), "commit")))
+        } else if self.class(candidate) == Class::Tests && features.files_together >= OFTEN_TOGETHER {
+            let file = self.relations.candidates[target.candidate as usize].file;
+            let all = changes.of_file.get(file as usize)?;
+            let both: Vec<u32> = all.iter().filter(of_file).copied().collect();
+            let n = both.len();
+            (
+                both,
+                format!(
+                    "its file changed in {n} of the file's {}",
+                    quarry_text::counted(all.len(), "commit")
+                ),
+            )
+        } else {
             return None;
-        }
+        };
         let commits =
             both.iter().take(N_COMMITS).map(|commit| CommitView::short(changes.commit(*commit))).collect();
-        let evidence =
-            format!("{words} {} of its {}", both.len(), quarry_text::counted(of_target.len(), "commit"));
         Some(Reason { commits, ..Reason::new(Kind::Change, evidence) })
     }
 

@@ -16,6 +16,7 @@ use quarry_embed::Embedder;
 use quarry_history::{ChangeLog, Snapshot, UpdateOptions};
 use quarry_index::{Index, OpenOptions, Update};
 use quarry_related::{Changes, Class, FEATURES, LoggedRoot, N_FEATURES, Relations, Sources};
+use quarry_walk::FileFlags;
 use serde::{Deserialize, Serialize};
 
 pub use self::fit::{Fitted, cross_validated, fit};
@@ -25,7 +26,7 @@ use crate::EvalError;
 use crate::localize::checkout::Checkout;
 
 /// Incremented when the same commits yield different samples.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Maximum number of functions that a sampled commit changes; larger commits have no single topic.
 const MAX_CHANGED: usize = 20;
@@ -193,7 +194,7 @@ fn chosen(log: &ChangeLog, n: usize) -> Vec<usize> {
 /// The language with the most code files.
 fn main_language(index: &Index) -> String {
     let mut counts: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
-    for file in index.linked_files().filter(|file| file.units.len() > 1) {
+    for file in index.linked_files().filter(|file| !file.flags.contains(FileFlags::DOCUMENTATION)) {
         let is_code = file.units.clone().any(|unit| {
             let kind = index.linked_unit(unit).kind;
             !matches!(kind, quarry_source::UnitKind::Section | quarry_source::UnitKind::Module)

@@ -82,7 +82,7 @@ pub fn explained(mut error: Error, mut command: Command, arguments: &[String]) -
 fn purpose(command: &Command, name: &str) -> String {
     let about = command.get_about().map_or_else(String::new, ToString::to_string);
     let example = EXAMPLES.iter().find(|(of, _)| *of == name);
-    example.map_or_else(|| about.clone(), |(_, example)| format!("{about}; for example:\n  {example}"))
+    example.map_or_else(|| about.clone(), |(_, example)| format!("{about}. For example:\n  {example}"))
 }
 
 #[cfg(all(test, feature = "full"))]

@@ -32,7 +32,8 @@ impl Checkout {
     pub(crate) fn open(place: &Path) -> io::Result<Self> {
         let tree = place.join("tree");
         let record = quarry_files::read_regular(&place.join(RECORD), MAX_RECORD_BYTES);
-        let written = record.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let record = record.ok().filter(|_| tree.exists());
+        let written = record.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         if written.is_none() && tree.exists() {
             fs::remove_dir_all(&tree)?;
         }

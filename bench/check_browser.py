@@ -6,7 +6,7 @@
 
 Needs chromium at /usr/bin/chromium (or --chromium FILE) and npm, which fetches axe-core; both are packages of Debian.
 
-Search: typing, keys, history, facets, explanation, similar code, calls, files, the page while an index is built, a token,
+Search: typing, keys, history, facets, explanation, similar code, calls, files, related code, commits, the page while an index is built, a token,
 and all of it without JavaScript. Labeling: links that work once, keys, undo, skip, several annotators, test programs,
 adjudication, and a server that is killed meanwhile. Reports: tables, two methods query by query, a data card, and the state
 of a plan that runs meanwhile. File names, code, queries, labels and names hold scripts, none of
@@ -371,6 +371,10 @@ def check_hostile_tree(browser, base):
             "/similar?tree=shop&line=1&path=" + quote(HOSTILE_FILE),
             "/calls?tree=shop&line=1&path=" + quote(HOSTILE_FILE),
             "/calls?name=" + quote(IMAGE),
+            "/related?tree=shop&line=1&path=" + quote(HOSTILE_FILE),
+            "/related?name=" + quote(IMAGE),
+            "/history/shop/" + quote(HOSTILE_FILE),
+            "/commits?q=" + quote(IMAGE),
             "/file/shop/" + quote(IMAGE),
             "/" + quote(IMAGE),
         ):
@@ -448,9 +452,42 @@ def write_tree(directory, files):
         path.write_text(text, encoding="utf-8")
 
 
+def commit(tree, message):
+    git = ["git", "-C", tree, "-c", "user.name=Jane", "-c", "user.email=jane@example.org"]
+    subprocess.run([*git, "add", "--all"], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--message", message], check=True)
+
+
+def check_related(browser, base):
+    """What is related to a function, its history, and commits by words."""
+    context = browser.context()
+    page = context.new_page()
+    page.goto(base + "/file/shop/src/wait.py?line=6#L6")
+    page.get_by_role("link", name="Related", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Related to rest")
+    expect(page.locator("ol.related")).to_contain_text("called by it")
+    expect(page.locator("ul.commits").last).to_contain_text(f"Wait longer {SCRIPT}{IMAGE}")
+    require(page.locator("img, script:not([src])").count() == 0, "a commit has markup")
+    page.goto(base + "/file/shop/src/wait.py")
+    page.get_by_role("link", name="History", exact=True).click()
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="rest", exact=True))
+    expect(row).to_contain_text("Wait longer")
+    row.get_by_role("link", name="1 commit of rest").click()
+    expect(page.get_by_role("heading", level=2)).to_have_text("Commits that changed it")
+    page.goto(base + "/?q=wait+longer")
+    page.get_by_role("link", name="Commits", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("1 commit for")
+    browser.check("related")
+    context.close()
+
+
 def check_serve(browser, quarry, scratch):
     tree = scratch / "shop"
+    subprocess.run(["git", "init", "--quiet", tree], check=True)
+    write_tree(tree, {**FILES, "src/wait.py": FILES["src/wait.py"].replace("60", "30")})
+    commit(tree, "Start")
     write_tree(tree, FILES)
+    commit(tree, f"Wait longer {SCRIPT}{IMAGE}")
     options = ["--index", scratch / "shop-index", tree]
     both = [quarry, "serve", "--listen", "127.0.0.1:0", "--link", "editor=vscode://file{root}/{path}:{line}"]
     with served([*both, *options]) as base:
@@ -459,6 +496,7 @@ def check_serve(browser, quarry, scratch):
         check_syntax(browser, base)
         check_without_script(browser, base)
         check_hostile_tree(browser, base)
+        check_related(browser, base)
         for name, path in {
             "start": "/",
             "results": "/?q=pause+connect+retry&lang=python",
@@ -469,6 +507,9 @@ def check_serve(browser, quarry, scratch):
             "exact": "/?q=" + quote('pause "seconds" lang:python'),
             "similar": "/similar?tree=shop&path=src/wait.py&line=1",
             "calls": "/calls?tree=shop&path=src/wait.py&line=1",
+            "related": "/related?tree=shop&path=src/wait.py&line=1",
+            "history": "/history/shop/src/wait.py",
+            "commits": "/commits?q=wait",
             "hostile": "/?q=evil+backoff",
         }.items():
             browser.look(name, base + path)

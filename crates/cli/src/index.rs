@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -428,10 +428,18 @@ impl OpenArgs {
 
 /// Runs a function that opens an index, and shows its notices.
 pub fn with_notices<T>(run: impl FnOnce(Notices) -> T) -> T {
-    let progress = Progress::new("reading", 0);
-    run(&|notice| match notice {
-        Notice::Event(event) => show(&progress, event),
-        notice => progress.suspend(|| tell(notice)),
+    // What follows an open index shows progress of its own.
+    let progress: Mutex<Option<Progress>> = Mutex::new(Some(Progress::new("reading", 0)));
+    run(&|notice| {
+        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+        match notice {
+            Notice::Event(event) => show(progress.get_or_insert_with(|| Progress::new("reading", 0)), event),
+            Notice::Ready(_) => *progress = None,
+            notice => match progress.as_ref() {
+                Some(progress) => progress.suspend(|| tell(notice)),
+                None => tell(notice),
+            },
+        }
     })
 }
 

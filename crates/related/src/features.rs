@@ -146,12 +146,15 @@ impl Features {
 impl Features {
     /// Returns true for the places whose vectors are closest to that of the target.
     pub(crate) fn is_similar(&self) -> bool {
-        self.cosine_rank >= 1.0 / N_SIMILAR as f32
+        self.cosine_rank >= 1.0 / N_SIMILAR as f32 && self.cosine >= MIN_COSINE
     }
 }
 
 /// Number of similar places that are a reason.
 const N_SIMILAR: usize = 10;
+
+/// Minimum cosine of these: in a small tree, the closest may have nothing in common.
+const MIN_COSINE: f32 = 0.4;
 
 /// Minimum share of commits with both files that is a reason for a test.
 pub(crate) const OFTEN_TOGETHER: f32 = 0.05;

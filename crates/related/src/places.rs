@@ -273,7 +273,7 @@ impl<'a> Sources<'a> {
         add(self.literal_reason(target, candidate, features, texts));
         add(self.twin_reason(target, candidate, features));
         if features.is_similar() {
-            add(Some(Reason::new(Kind::Similar, format!("similar, cosine {:.2}", features.cosine))));
+            add(Some(Reason::new(Kind::Similar, format!("cosine {:.2}", features.cosine))));
         }
         reasons
     }

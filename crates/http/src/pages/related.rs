@@ -46,6 +46,7 @@ pub(crate) async fn related(State(app): State<App>, params: Params) -> Page {
                     }
                     ol .related { @for place in &found.results { (page.place(place)) } }
                     h2 #commits { "Commits that changed it" }
+                    @if commits.is_empty() { p { "No known commit." } }
                     (commit_list(&commits))
                     (histories(&opened))
                 }
@@ -77,7 +78,7 @@ pub(crate) async fn history(
                 main #main tabindex="-1" {
                     h1 .summary { "History of " a href={ "/file/" (place(&name, &path)) } { (path) } }
                     @if !definitions.is_empty() {
-                        table {
+                        table .history {
                             thead { tr { th { "Definition" } th { "Last changed" } th { "Commit" } th { "Commits" } } }
                             tbody {
                                 @for (hit, commit, n_commits) in &definitions {

@@ -11,7 +11,6 @@ state directories and the index that it is asked to build in the tree. Exits wit
 import hashlib
 import json
 import os
-import shutil
 import socket
 import stat
 import subprocess

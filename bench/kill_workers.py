@@ -16,13 +16,11 @@ again once, and so is the judging process. Exits with 1 at the first violation o
 """
 
 import asyncio
-import json
 import random
 import sqlite3
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import defaultdict
 from pathlib import Path

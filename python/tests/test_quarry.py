@@ -10,14 +10,12 @@ import subprocess
 import sys
 import threading
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import quarry
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PROGRAM = os.environ.get("QUARRY") or shutil.which("quarry")
 QUERY = "wait until a lock is free"
 

@@ -134,8 +134,6 @@ pub struct Scores {
     pub matched: Vec<f32>,
     /// Share of the terms, weighted by inverse document frequency, that occur in any text, 0 to 1.
     pub known: f32,
-    /// For each term, true if any text has it.
-    pub is_known: Vec<bool>,
 }
 
 /// Groups of consecutive texts.
@@ -312,7 +310,7 @@ impl TermMatches {
         let mut matched = vec![0.0; n_texts];
         let mut groups = vec![0.0; n_groups];
         let mut idf = Vec::new();
-        let mut are_known = Vec::new();
+        let mut known = 0.0_f32;
         for term in terms {
             let matches = || self.of_parts.iter().map(|part| &part[term]);
             let TermWeight { of_text, of_group, is_known } = self.weights[term];
@@ -322,13 +320,11 @@ impl TermMatches {
             for found in matches() {
                 found.texts.iter().for_each(|(text, _)| matched[*text as usize] += of_text);
             }
-            are_known.push(is_known);
+            known += if is_known { of_text } else { 0.0 };
         }
-        let known: f32 =
-            idf.iter().zip(&are_known).filter(|(_, is_known)| **is_known).map(|(idf, _)| idf).sum();
         let all = idf.iter().sum::<f32>().max(f32::MIN_POSITIVE);
         matched.iter_mut().for_each(|share| *share /= all);
-        Scores { texts, groups, idf, matched, known: known / all, is_known: are_known }
+        Scores { texts, groups, idf, matched, known: known / all }
     }
 }
 

@@ -14,7 +14,7 @@ use quarry_files::digest;
 use quarry_llm::budget::Price;
 use quarry_llm::{
     Budget, Cache, CallControl, ChatAnswer, ChatRequest, Client, Cost, Limits, LlmError, Money, Recording,
-    Settings, Stop, Usage,
+    Settings, Stop,
 };
 use quarry_queue::Connection;
 use serde::Deserialize;
@@ -29,9 +29,6 @@ use crate::remote::Remote;
 use crate::run::concerns_all;
 use crate::run::waiting::RequestsInFlight;
 use log::CallLog;
-
-/// Typical tokens of a generated text, for estimates.
-const TYPICAL_TOKENS: u64 = 60;
 
 /// The entries of a plan that configure the models. Paths are relative to the plan's directory.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -134,7 +131,6 @@ pub struct Author {
     writer: Model,
     validator: Option<Model>,
     at_once: usize,
-    is_replay: bool,
     log: CallLog,
     remote: Option<Arc<Remote>>,
     in_flight: RequestsInFlight,
@@ -291,7 +287,6 @@ impl Author {
             writer: model(&plan.model)?,
             validator: plan.validator.as_ref().map(model).transpose()?,
             at_once: plan.model.concurrency.max(1) as usize,
-            is_replay: plan.replay.is_some(),
             log,
             remote,
             in_flight: RequestsInFlight::default(),
@@ -307,11 +302,6 @@ impl Author {
     /// Maximum number of concurrent questions.
     pub fn at_once(&self) -> usize {
         self.at_once
-    }
-
-    /// Returns whether answers come from a recording, so that nothing is paid.
-    pub fn is_replay(&self) -> bool {
-        self.is_replay
     }
 
     fn model(&self, role: AuthorRole) -> &Model {
@@ -441,23 +431,6 @@ impl Author {
     /// When the user wants no more before the server could be told.
     pub fn clear(&self) -> Result<(), JudgeError> {
         self.remote.as_ref().map_or(Ok(()), |remote| remote.clear())
-    }
-
-    /// Cost of questions to a prompt: cached and new ones, at the worst case and typically.
-    pub fn estimate(
-        &self,
-        role: AuthorRole,
-        prompt: &str,
-        values: &BTreeMap<&str, String>,
-    ) -> Result<(quarry_llm::Estimate, Cost), JudgeError> {
-        let request = self.request(self.prompts.named(prompt)?, values);
-        let model = self.model(role);
-        let estimate =
-            model.client.estimate_chat(std::slice::from_ref(&request)).map_err(JudgeError::Model)?;
-        let bytes: usize = request.messages.iter().map(|message| message.content.len()).sum();
-        let usage = Usage { input_tokens: bytes as u64 / 4, output_tokens: TYPICAL_TOKENS };
-        let typical = if estimate.calls > 0 { model.price.cost(usage) } else { Cost::default() };
-        Ok((estimate, typical))
     }
 }
 

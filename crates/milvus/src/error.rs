@@ -73,14 +73,6 @@ pub enum EngineError {
     /// Trees were replaced faster than they could be searched.
     #[error("trees were replaced while they were searched; try again")]
     Replaced,
-    /// A tree is too large to be described in a record.
-    #[error(
-        "the tree {tree} is too large for one record that names its parts; index parts of it as separate trees"
-    )]
-    TooLarge {
-        /// Name of the tree.
-        tree: String,
-    },
     /// The index cannot be read.
     #[error(transparent)]
     Index(Box<quarry_index::Error>),

@@ -56,27 +56,6 @@ impl RankedUnits {
         }
     }
 
-    /// The words of a query that occur in the index, in order and each once; `None` if all do, or the text is long.
-    #[must_use]
-    pub fn shared_words<'q>(&self, query: &'q str) -> Option<Vec<&'q str>> {
-        let Signals { terms, lexical, .. } = &self.signals;
-        let is_long = self.of_issue.as_ref().is_some_and(|issue| issue.query_share == 0.0);
-        if is_long || lexical.is_known.iter().all(|is_known| *is_known) {
-            return None;
-        }
-        let is_known = |term: &String| {
-            terms.iter().zip(&lexical.is_known).any(|(known, is_known)| known == term && *is_known)
-        };
-        let mut words = Vec::new();
-        for word in query.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric())) {
-            let terms = query_terms(word);
-            if !terms.is_empty() && terms.iter().all(is_known) && !words.contains(&word) {
-                words.push(word);
-            }
-        }
-        Some(words)
-    }
-
     /// Returns true if a re-ranker ordered them.
     #[must_use]
     pub fn is_reranked(&self) -> bool {

@@ -374,15 +374,6 @@ impl Ledger {
         })
     }
 
-    /// The numbers of the members whose majority `judge` is, in ascending order; empty if it decides itself.
-    pub fn members(&self, judge: i64) -> Result<Vec<i64>, JudgeError> {
-        self.read(|connection| {
-            let mut select =
-                connection.prepare_cached("SELECT member FROM members WHERE judge = ?1 ORDER BY member")?;
-            select.query_map([judge], |row| row.get(0))?.collect()
-        })
-    }
-
     /// The id of the first pair of the last start without a verdict of `judge` after a failure, with the last reason.
     pub fn failed(&self, judge: i64) -> Result<Option<(String, String)>, JudgeError> {
         self.read(|connection| {

@@ -228,13 +228,6 @@ impl Guideline {
         (&self.content.about, self.content.text.trim())
     }
 
-    /// The distinct values of its scale, in ascending order; empty if it has none.
-    pub fn scale(&self) -> Vec<f64> {
-        let mut scale: Vec<f64> = self.content.values.iter().filter_map(|value| value.scale).collect();
-        scale.sort_by(f64::total_cmp);
-        scale
-    }
-
     /// The instructions for people, in Markdown.
     pub fn instructions(&self, tests: bool) -> String {
         let mut text = format!("# {}\n\n{}\n", self.content.about, self.content.text.trim());
@@ -360,7 +353,6 @@ mod tests {
             [(yes, [yes, yes]), (yes, [no, yes]), (no, [no, no]), (no, [no, no])]
         );
         assert_eq!(labels("relevance"), [(None, [None, None]); 4], "its measure takes grades");
-        assert_eq!(Guideline::named("results").unwrap().scale(), [0.0, 1.0, 2.0, 3.0]);
     }
 
     #[test]

@@ -350,7 +350,10 @@ impl<'a> Sources<'a> {
         let known = |(number, features): (u32, Features)| {
             let (found, class) = (&self.relations.candidates[number as usize], self.class(number));
             let is_foreign = self.relations.file_of(number).is_foreign;
-            let has_evidence = !is_foreign && features.has_evidence(class);
+            let is_shown = class != Class::Documents
+                || features.documents > 0.0
+                || self.relations.of_file[found.file as usize].start == number as usize;
+            let has_evidence = !is_foreign && is_shown && features.has_evidence(class);
             Known { unit: found.unit, file: found.file, class, has_evidence, features }
         };
         Ok((0_u32..).zip(features).map(known).collect())

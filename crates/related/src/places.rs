@@ -414,6 +414,12 @@ impl<'a> Sources<'a> {
         let changes = self.changes;
         let of_target = changes.of_candidate.get(target.candidate as usize)?;
         let place = &self.relations.candidates[candidate as usize];
+        // Histories do not have sections: the first one stands for its file.
+        if self.class(candidate) == Class::Documents
+            && self.relations.of_file[place.file as usize].start != candidate as usize
+        {
+            return None;
+        }
         let is_both = |commit: &&u32| changes.candidates[**commit as usize].binary_search(&candidate).is_ok();
         let of_file = |commit: &&u32| changes.files[**commit as usize].binary_search(&place.file).is_ok();
         let both: Vec<u32> = of_target.iter().filter(is_both).copied().collect();

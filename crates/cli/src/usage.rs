@@ -119,7 +119,7 @@ mod tests {
     fn a_command_without_its_arguments_is_explained() {
         for (arguments, purpose) in [
             (&["search"][..], "Find code by a description or a symbol"),
-            (&["eval"], "Measure how well code is found, such as:\n  quarry eval repo ."),
+            (&["eval"], "Measure how well code is found. For example:\n  quarry eval repo ."),
             (&["eval", "run"], "Run a benchmark plan"),
             (&["judge", "run"], "quarry judge run examples/judging/plan.toml"),
         ] {

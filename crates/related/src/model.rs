@@ -97,7 +97,16 @@ mod tests {
                 assert!(FEATURES.contains(&name.as_str()) && weight.is_finite(), "{name}");
             }
         }
-        let some = Features { together: 2.0, together_share: 0.9, calls: 1.0, ..Features::default() };
+        // As of a place that nearly all commits of the target changed.
+        let some = Features {
+            together: 1.5,
+            together_in_few: 1.5,
+            together_last: 1.0,
+            together_share: 0.9,
+            together_back: 0.9,
+            calls: 1.0,
+            ..Features::default()
+        };
         for class in [Class::Tests, Class::Code] {
             let [more, less] =
                 [some, Features::default()].map(|features| Scorer::shipped().probability(class, &features));

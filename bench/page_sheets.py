@@ -20,6 +20,8 @@ PAGES = {
     "file": "light",
     "similar": "light",
     "calls": "light",
+    "related": "light",
+    "history": "light",
     "label": "light",
     "test-result": "light",
     "label-progress": "light",

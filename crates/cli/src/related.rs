@@ -232,9 +232,12 @@ fn place_text(tree: &Tree, place: &Place) -> String {
     let (path, name) = (tree.shown(&place.hit), printable(&place.hit.name));
     let path = path.to_string_lossy();
     let space = if name.is_empty() { "" } else { " " };
+    let percent = match place.probability * 100.0 {
+        p if p < 1.0 => "<1".to_owned(),
+        p => format!("{p:.0}"),
+    };
     let mut text = format!(
-        "{:>3.0} %  {}:{}  {}{space}{name}\n",
-        place.probability * 100.0,
+        "{percent:>3} %  {}:{}  {}{space}{name}\n",
         printable(&path),
         place.hit.start_line,
         kind_name(place.hit.kind)

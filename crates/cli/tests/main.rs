@@ -46,6 +46,7 @@ mod paths;
 #[cfg(feature = "full")]
 mod pull;
 mod reference;
+#[cfg(feature = "history")]
 mod related;
 #[cfg(feature = "full")]
 mod same_settings;

@@ -17,6 +17,9 @@ const SAMPLED: usize = 20;
 /// Inputs: the features, and 1 for the intercept.
 const N_INPUTS: usize = N_FEATURES + 1;
 
+/// Inputs, label and weight.
+type Row<const N: usize> = ([f64; N], f64, f64);
+
 /// A model, with the probabilities that others give where it is cross-validated.
 #[derive(Debug, Clone)]
 pub struct Fitted {
@@ -30,7 +33,7 @@ pub struct Fitted {
 #[must_use]
 pub fn fit(repositories: &[&RepositorySamples]) -> Model {
     let class = |class: Class| {
-        let mut rows: Vec<([f64; N_INPUTS], f64, f64)> = Vec::new();
+        let mut rows: Vec<Row<N_INPUTS>> = Vec::new();
         for sample in repositories.iter().flat_map(|repository| &repository.samples) {
             for (number, place) in (0_u32..).zip(&sample.places) {
                 let is_left_out = class == Class::Documents && !place.has_evidence;
@@ -60,13 +63,13 @@ pub fn fit(repositories: &[&RepositorySamples]) -> Model {
 
 /// The weights of a logistic regression, found with each input divided by the square root of its curvature, with which
 /// it converges in a fraction of the steps.
-fn preconditioned(rows: &mut [([f64; N_INPUTS], f64, f64)]) -> [f64; N_INPUTS] {
-    let sum = |value: &dyn Fn(&([f64; N_INPUTS], f64, f64)) -> f64| rows.iter().map(value).sum::<f64>();
-    let rate = sum(&|(_, label, weight)| weight * label) / sum(&|(.., weight)| *weight).max(1.0);
+fn preconditioned(rows: &mut [Row<N_INPUTS>]) -> [f64; N_INPUTS] {
+    let sum = |value: fn(&Row<N_INPUTS>) -> f64| rows.iter().map(value).sum::<f64>();
+    let rate = sum(|(_, label, weight)| weight * label) / sum(|(.., weight)| *weight).max(1.0);
     let mut penalties = [PENALTY; N_INPUTS];
     penalties[N_FEATURES] = 0.0;
     let scales: [f64; N_INPUTS] = std::array::from_fn(|at| {
-        let squares = sum(&|(inputs, _, weight)| weight * inputs[at] * inputs[at]);
+        let squares: f64 = rows.iter().map(|(inputs, _, weight)| weight * inputs[at] * inputs[at]).sum();
         1.0 / (rate * (1.0 - rate) * squares + penalties[at]).sqrt().max(1e-9)
     });
     for (inputs, ..) in rows.iter_mut() {
@@ -110,7 +113,7 @@ pub fn cross_validated(repositories: &[RepositorySamples], n_folds: usize) -> Fi
 /// Slope and shift of the log odds of a class, so that probabilities by the model of the other folds hold (Platt,
 /// *Probabilistic Outputs for Support Vector Machines*, 1999).
 fn recalibration(repositories: &[&RepositorySamples], of_folds: &[Model], class: Class) -> [f64; 2] {
-    let mut rows: Vec<([f64; 2], f64, f64)> = Vec::new();
+    let mut rows: Vec<Row<2>> = Vec::new();
     for (number, repository) in repositories.iter().enumerate() {
         let scorer = Scorer::new(&of_folds[number % of_folds.len()]);
         for sample in &repository.samples {

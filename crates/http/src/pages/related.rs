@@ -3,7 +3,7 @@
 use axum::extract::{Path, State};
 use axum::response::Html;
 use maud::{Markup, html};
-use quarry_related::{CommitView, FileHistory, HistoryView, Place, Reason, RelatedTree};
+use quarry_related::{CommitView, FileHistory, HistoryView, Place, Reason};
 use quarry_session::{Marks, Need};
 use quarry_text::counted;
 
@@ -48,7 +48,7 @@ pub(crate) async fn related(State(app): State<App>, params: Params) -> Page {
                     h2 #commits { "Commits that changed it" }
                     @if commits.is_empty() { p { "No known commit." } }
                     (commit_list(&commits))
-                    (histories(&opened))
+                    (histories(&opened.histories, app.trees.names()))
                 }
             }
         };
@@ -98,7 +98,7 @@ pub(crate) async fn history(
                     h2 { (counted(n_commits, "commit")) }
                     (commit_list(&commits))
                     @if n_commits > commits.len() { p .quiet { "The latest " (commits.len()) " are listed." } }
-                    (histories(&opened))
+                    (histories(&opened.histories, app.trees.names()))
                 }
             }
         };
@@ -124,7 +124,7 @@ pub(crate) async fn commits(State(app): State<App>, params: Params) -> Page {
                         }
                     }
                 }
-                (sentences(&found.history))
+                (histories(&found.history, app.trees.names()))
                 p { a href=(Params::default().with("q", &found.query).link("/")) { "Search the code" } }
             }
         }
@@ -175,11 +175,11 @@ fn commit_list(commits: &[CommitView]) -> Markup {
     html! { ul .commits { @for commit in commits { li { (commit_line(commit)) } } } }
 }
 
-/// How far the histories are read.
-fn histories(related: &RelatedTree) -> Markup {
-    sentences(&related.histories)
-}
-
-fn sentences(histories: &[HistoryView]) -> Markup {
-    html! { @for history in histories { p .quiet { (history.root) ": " (history.sentence()) } } }
+/// How far the histories are read, with the names of the trees if there are several.
+fn histories(histories: &[HistoryView], names: &[String]) -> Markup {
+    html! {
+        @for (history, name) in histories.iter().zip(names) {
+            p .quiet { @if names.len() > 1 { (name) ": " } (history.sentence()) }
+        }
+    }
 }

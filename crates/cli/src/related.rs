@@ -37,10 +37,10 @@ pub struct RelatedArgs {
     target: Option<String>,
     #[command(flatten)]
     source: SourceArgs,
-    /// What the commits of a range change, such as main..HEAD; main... compares with the last common commit
+    /// Changes of a range of commits, such as main..HEAD; main... compares with the last common commit
     #[arg(long, value_name = "REV..REV", conflicts_with = "staged")]
     diff: Option<String>,
-    /// What `git add` has added since the last commit
+    /// Staged changes
     #[arg(long)]
     staged: bool,
     /// Only this kind of reason: test, caller, callee, override, type, change, literal, twin, similar, doc or commit (can

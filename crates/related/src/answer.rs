@@ -25,7 +25,7 @@ pub enum Subject {
     File(usize, String),
     /// What a diff in the unified format changes, in the first searched path.
     Diff(String),
-    /// What the commits of a range change, such as `main..HEAD`, in the first searched path; without a range, what is
+    /// The changes of a range of commits, such as `main..HEAD`, in the first searched path; without a range, what is
     /// staged.
     Range(Option<String>),
 }

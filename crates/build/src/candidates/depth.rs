@@ -37,7 +37,7 @@ pub struct Depth {
     pub queries: usize,
     /// Number of candidates after which more add almost nothing; null if there are too few candidates to decide.
     pub enough: Option<usize>,
-    /// What labels say, by rank.
+    /// Labels by rank.
     pub ranks: Vec<DepthRow>,
 }
 

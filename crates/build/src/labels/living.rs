@@ -30,7 +30,7 @@ pub struct Place {
     pub name: String,
 }
 
-/// What became of a function.
+/// State of a function in a later commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[schemars(inline)]
 #[serde(rename_all = "kebab-case")]
@@ -68,9 +68,9 @@ pub struct LivingPair {
     pub query: String,
     /// Id of its code.
     pub code: String,
-    /// Whether it was labeled as an answer.
+    /// True if it was labeled as an answer.
     pub label: bool,
-    /// What became of the function.
+    /// State of the function in the later commit.
     pub fate: Fate,
     /// Its place at the commit of the labels, if the tree is known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,7 +78,7 @@ pub struct LivingPair {
     /// Its place now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub now: Option<Place>,
-    /// Whether the label still holds: its function is unchanged, or its tests end as before with the code of now.
+    /// True if the label still holds: its function is unchanged, or its tests end as before with the code of now.
     pub holds: bool,
     /// Why it does not.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -38,7 +38,7 @@ pub struct CallRow {
 pub struct QualityRow {
     /// Number of calls of the function; 5 means 5 or more.
     pub calls: u64,
-    /// Whether summaries of callees were shown.
+    /// True if summaries of callees were shown.
     pub with_callees: bool,
     /// Number of queries.
     pub queries: u64,
@@ -64,7 +64,7 @@ pub struct WrittenReport {
     pub kept: u64,
     /// Queries by the number of calls of their function.
     pub quality: Vec<QualityRow>,
-    /// How well the model knows functions of other packages without documentation, by their number of calls; empty
+    /// Grades of what the model knows of undocumented functions of other packages, by their number of calls; empty
     /// unless the plan calibrates what is explained.
     pub understanding: Vec<UnderstandingRow>,
     /// Functions with fewer calls were explained to the model, by its understanding; null if all were, or if the plan

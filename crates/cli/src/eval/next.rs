@@ -72,7 +72,7 @@ pub struct NextReport {
     runs: Vec<ExpectedRun>,
     /// Probability of exactly this order.
     certainty: f64,
-    /// Whether that is at least the wanted confidence: no more judgments are needed.
+    /// True if that is at least the wanted confidence, so that no more judgments are needed.
     stable: bool,
     /// Number of documents of the pool that nobody judged.
     unknown: usize,
@@ -159,7 +159,7 @@ pub fn run(args: &NextArgs) -> anyhow::Result<ExitCode> {
         );
     }
     if args.runs.len() < 2 {
-        bail!("expected two runs or more, found one; without another there is no order");
+        bail!("expected at least two runs to compare, found one");
     }
     let judged = qrels::read(&args.qrels)?;
     let runs = args.runs.iter().map(|path| run_format::read(path)).collect::<Result<Vec<Run>, _>>()?;

@@ -172,7 +172,7 @@ fn ranked(sample: &Sample, scorer: &Scorer, kind: QuestionKind, with_evidence: b
 /// Evaluates samples; `scorers` contains the scorer of each repository.
 ///
 /// # Errors
-/// If there are no questions.
+/// If the samples pose no question.
 pub fn report(
     repositories: &[RepositorySamples],
     scorers: &[Scorer],

@@ -31,7 +31,7 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
-/// Number of points of a line from which they are no longer marked.
+/// Lines with at least this many points are drawn without marks.
 const CROWDED: usize = 40;
 
 /// Minimum number of cases of a point for a curve to go through it: a mean of fewer cases is mostly chance.

@@ -55,7 +55,7 @@ impl<'a> CommitQuestions<'a> {
         self.questions.queries.len()
     }
 
-    /// Returns whether there are no queries so far.
+    /// Returns true until the first query is added.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -159,7 +159,7 @@ pub fn run(args: &NextArgs) -> anyhow::Result<ExitCode> {
         );
     }
     if args.runs.len() < 2 {
-        bail!("expected at least two runs to compare, found one");
+        bail!("expected two runs or more, found one; without another there is no order");
     }
     let judged = qrels::read(&args.qrels)?;
     let runs = args.runs.iter().map(|path| run_format::read(path)).collect::<Result<Vec<Run>, _>>()?;

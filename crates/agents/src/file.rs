@@ -31,7 +31,7 @@ impl Location {
                 if fs::symlink_metadata(path).is_ok() {
                     return Err(Error::Dangling { path: path.to_owned() });
                 }
-                // What exists of its directories may be links.
+                // Its existing parent directories may be links.
                 let mut around = path.ancestors().skip(1).take_while(|around| !around.as_os_str().is_empty());
                 let Some(around) = around.find(|around| fs::symlink_metadata(around).is_ok()) else {
                     return Err(failed(error));

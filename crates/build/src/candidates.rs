@@ -203,8 +203,8 @@ fn drop_below(found: &mut [Ranked], minimum: f32) -> u64 {
     before - count(found)
 }
 
-/// Leaves each code to the queries that it is most similar to, as many as may have it; how many lose it. In which order
-/// CoSQA applied its maximum is not published.
+/// Leaves each code to at most `maximum` queries, those that it is most similar to; returns the number of removed
+/// candidates. The order in which CoSQA applied its maximum is not published.
 fn limit_uses(found: &mut [Ranked], maximum: usize) -> u64 {
     let mut all: Vec<(f32, usize, usize)> = Vec::new();
     for (query, ranked) in found.iter().enumerate() {

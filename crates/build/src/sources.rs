@@ -62,7 +62,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Of so many files: the number that was read, and when each block of them was. The first block is not
+    /// A sample of `n_files` files, from the number that was read and the time at each block. The first block is not
     /// representative, as rules of languages are compiled when they are first needed.
     fn of_files(n_files: usize, n_read: usize, blocks: &[(usize, Instant)]) -> Self {
         let timed = blocks.first().zip(blocks.last()).filter(|(first, last)| last.0 > first.0);
@@ -111,7 +111,7 @@ pub(crate) struct SampleLimits {
 }
 
 impl SampleLimits {
-    /// The files that are read of so many: evenly spread ones, in any order, so that the first of them are, too.
+    /// The files to read of `n_files`: evenly spread ones, in random order, so that the first of them are, too.
     fn chosen(&self, n_files: usize) -> Vec<usize> {
         let n_chosen = self.files.min(n_files);
         let mut chosen: Vec<usize> = (0..n_chosen).map(|number| number * n_files / n_chosen).collect();
@@ -152,8 +152,8 @@ pub(crate) struct Opened<'p> {
 }
 
 impl<'p> Opened<'p> {
-    /// Lists the files, and hashes them if asked for: without it, the step is not that of the source. The file of the plan
-    /// is none of them, so that changing it does not change a source that it is in.
+    /// Lists the files, and hashes them if asked for: without the hashes, the step is not that of the source. The plan
+    /// file is not one of them, so that changing it does not change a source that it is in.
     pub(crate) fn open(
         plan: &'p SourcePlan,
         tests: bool,

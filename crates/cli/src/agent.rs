@@ -29,9 +29,9 @@ struct AgentView {
     name: String,
     /// Display name.
     title: String,
-    /// Whether its settings exist on this machine.
+    /// True if its settings exist on this machine.
     found: bool,
-    /// Where it can be installed.
+    /// Scopes that it can be installed in.
     scopes: Vec<ScopeView>,
 }
 
@@ -40,7 +40,7 @@ struct AgentView {
 struct ScopeView {
     /// `user` or `project`.
     scope: String,
-    /// Whether the entry is there.
+    /// True if the entry exists.
     installed: bool,
     /// Paths of the files.
     files: Vec<String>,

@@ -70,16 +70,16 @@ struct KindArgs {
     kinds: Vec<Kind>,
 }
 
-/// What is kept.
+/// Kind of cache entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "lowercase")]
 enum Kind {
     /// Of source trees
     Indexes,
-    /// What models embedded, for evaluations
+    /// Vectors computed by models, for evaluations
     Vectors,
-    /// What servers of embedding models answered
+    /// Answers of embedding servers
     Answers,
     /// Sets of packages of test programs
     Packages,
@@ -129,7 +129,7 @@ enum State {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Removed {
-    /// Whether nothing was removed.
+    /// True if nothing was removed.
     dry_run: bool,
     /// Removed entries.
     removed: Vec<RemovedView>,

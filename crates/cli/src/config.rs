@@ -42,7 +42,7 @@ pub struct SettingsView {
 struct FileView {
     /// Path of the settings file.
     path: PathBuf,
-    /// Whether the file exists.
+    /// True if the file exists.
     exists: bool,
 }
 

@@ -57,7 +57,7 @@ pub struct OutlineArgs {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Printed<'a> {
-    /// What the paths in the text are relative to.
+    /// Directory that paths in the text are relative to.
     root: &'a Path,
     /// The code, as agents read it.
     text: &'a str,
@@ -65,7 +65,7 @@ pub struct Printed<'a> {
     tokens: usize,
     /// Name of the tokenizer.
     tokenizer: &'static str,
-    /// Whether a result clearly answers; absent for a long text searched by words alone, and for `quarry outline`.
+    /// True if a result clearly answers; absent for a long text searched by words alone, and for `quarry outline`.
     #[serde(skip_serializing_if = "Option::is_none")]
     confident: Option<bool>,
 }

@@ -84,8 +84,8 @@ impl Inputs {
     }
 }
 
-/// Tells the files to read from the one to write, which is named last. Not `num_args = 2..` of clap: it counts the
-/// paths before and after an option apart.
+/// Separates the files to read from the one to write, which is named last. Not `num_args = 2..` of clap: it counts the
+/// paths before and after an option separately.
 fn inputs_and_output(paths: &[PathBuf]) -> anyhow::Result<(&[PathBuf], &Path)> {
     match paths.split_last() {
         Some((output, inputs)) if !inputs.is_empty() => Ok((inputs, output)),

@@ -47,7 +47,7 @@ pub struct DoctorArgs {
     json: bool,
 }
 
-/// How much is wrong.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "lowercase")]
@@ -61,11 +61,11 @@ enum State {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "DoctorCheck"))]
 struct Check {
-    /// What is checked.
+    /// Name of the check.
     name: &'static str,
     /// `ok`, `warning` or `error`.
     state: State,
-    /// What was found.
+    /// Finding.
     found: String,
     /// Suggested fix; null if nothing is wrong.
     advice: Option<String>,
@@ -74,7 +74,7 @@ struct Check {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DoctorReport {
-    /// Whether no check failed.
+    /// True if no check failed.
     ok: bool,
     /// The checks.
     checks: Vec<Check>,
@@ -165,7 +165,7 @@ fn index_checks(
 }
 
 /// The result of some work, if it ends in time; otherwise the work goes on until the program ends, and is not waited
-/// for: a user who names a directory of millions of files, or one on a server that does not answer, must be told so.
+/// for: a user who names a directory of millions of files, or one on a server that does not answer, needs a report.
 fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || sender.send(work()));

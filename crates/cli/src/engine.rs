@@ -6,7 +6,7 @@ pub use connected::open;
 pub use connected::{remove, upload};
 use serde::Serialize;
 
-/// What an upload came to.
+/// Outcome of an upload.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[cfg_attr(not(feature = "milvus"), allow(dead_code, reason = "nothing is uploaded"))]

@@ -51,7 +51,7 @@ pub struct SourcesArgs {
     open: OpenArgs,
 }
 
-/// Where the index of a tree is and what it is made with.
+/// Location and options of a tree's index.
 #[derive(Debug, Clone, Args)]
 struct OpenArgs {
     /// Directory of the index of PATH [default: the nearest index at or above PATH, in its .quarry or in the
@@ -80,7 +80,7 @@ struct OpenArgs {
     /// Re-ranking options; empty where a command does not re-rank.
     #[arg(skip)]
     rerank: Option<Rerank>,
-    /// What limits how much of the indexes is open at a time.
+    /// Limits the parts of indexes that are open at a time.
     #[arg(skip)]
     pool: Option<Arc<SegmentPool>>,
 }
@@ -130,7 +130,7 @@ pub struct Summary<'a> {
     files: usize,
     /// Indexed units.
     units: usize,
-    /// Whether the index had to be built.
+    /// True if the index had to be built.
     built: bool,
     /// Why the index was built; null if there was none before.
     reason: Option<String>,
@@ -143,7 +143,7 @@ pub struct Summary<'a> {
     skipped: BTreeMap<String, usize>,
     /// Time in milliseconds.
     took_ms: f64,
-    /// What was uploaded, if requested.
+    /// Outcome of the upload, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     upload: Option<crate::engine::Upload>,
 }
@@ -428,7 +428,7 @@ impl OpenArgs {
 
 /// Runs a function that opens an index, and shows its notices.
 pub fn with_notices<T>(run: impl FnOnce(Notices) -> T) -> T {
-    // What follows an open index shows progress of its own.
+    // The steps after opening an index show their own progress.
     let progress: Mutex<Option<Progress>> = Mutex::new(Some(Progress::new("reading", 0)));
     run(&|notice| {
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);

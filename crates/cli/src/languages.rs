@@ -39,7 +39,7 @@ struct LanguageView {
     interpreters: &'static [String],
     /// Kind of content: code, prose, or data.
     content: &'static str,
-    /// Whether functions and types, or sections, are units of their own; otherwise, files are split into windows of
+    /// True if functions and types, or sections, are units of their own; otherwise, files are split into windows of
     /// lines.
     units: bool,
     /// The feature that this build lacks for that.

@@ -246,7 +246,7 @@ fn exit_with_usage(error: clap::Error) -> ! {
     if arguments.iter().all(|argument| matches!(output::printable(argument), Cow::Borrowed(_))) {
         error.exit();
     }
-    // Without the colors, which could not be told from what was quoted.
+    // Without colors: quoted escape sequences could not be distinguished from them.
     output::note(error.render().to_string().trim_end());
     process::exit(error.exit_code())
 }

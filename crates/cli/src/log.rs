@@ -30,7 +30,7 @@ const SWITCH_FILE: &str = "record-searches";
 /// Arguments of `quarry log`.
 #[derive(Debug, Args)]
 pub struct LogArgs {
-    /// What to do [default: show whether and where searches are recorded, and how many]
+    /// Action [default: show whether and where searches are recorded, and how many]
     action: Option<Action>,
     /// Record which result of the last search was the right one, by its rank from 1; pick and mcp do so automatically
     #[arg(long, value_name = "RANK", conflicts_with = "action", value_parser = crate::settings::at_least_one)]
@@ -299,11 +299,11 @@ fn show_state(json: bool) -> anyhow::Result<()> {
     ))?)
 }
 
-/// Whether searches are recorded, where, and how many.
+/// State of the search log.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "LogState"))]
 pub struct State {
-    /// Whether searches are recorded.
+    /// True if searches are recorded.
     pub on: bool,
     /// Path of the record.
     pub file: PathBuf,

@@ -33,13 +33,13 @@ pub struct McpArgs {
 pub fn run(mut args: McpArgs) -> anyhow::Result<ExitCode> {
     args.source.rerank(args.rerank);
     let paths = args.source.paths();
-    // What is wrong from the start is told before a client connects; of several trees, one may come later.
+    // Report problems before a client connects; of several trees, one may come later.
     if let [only] = paths.as_slice() {
         walk::base_directory(only)?;
     }
     let settings = paths.iter().map(|path| Settings::load(path)).collect::<Result<Vec<_>, _>>()?;
     let choice = args.source.choice();
-    // A model is loaded once, and what is wrong with it is told before a client connects.
+    // A model is loaded once, and problems with it are reported before a client connects.
     choice.load_model(&paths, &settings)?;
     for (path, settings) in paths.iter().zip(&settings) {
         Index::ignored(path, &choice.options(settings))

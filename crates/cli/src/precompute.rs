@@ -107,7 +107,7 @@ fn embed(
             }
         }
         Err(error) => {
-            // What nobody asked for fails in silence.
+            // Optional work fails silently.
             if work.is_required() {
                 output::warn_once("no vectors for re-ranking were computed; searches compute them", &error);
             }

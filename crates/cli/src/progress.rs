@@ -84,8 +84,8 @@ impl Progress {
         self.bar.reset_eta();
     }
 
-    /// Other work follows under this name, unless it has that name already: how fast files are read does not tell how fast
-    /// units are embedded.
+    /// Starts other work under this name, unless it has that name already: the speed of reading files does not predict
+    /// the speed of embedding units.
     pub fn rename(&self, name: &str) {
         if self.bar.prefix() != name {
             // In this order, so that the new name is never beside what was done under the old one.

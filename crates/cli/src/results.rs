@@ -18,7 +18,7 @@ use crate::output;
 use crate::settings::{self, Settings};
 use crate::terminal::{self, HitView, Terminal};
 
-/// Which units are asked for.
+/// Filters for units.
 #[derive(Debug, Clone, Default, Args)]
 pub struct FilterArgs {
     /// Only files in this language: a name or an extension, such as rust, c++ or py (can be repeated)
@@ -81,7 +81,7 @@ fn kind_parser() -> impl TypedValueParser<Value = Wanted> {
     })
 }
 
-/// How results are shown.
+/// Output options for results.
 #[derive(Debug, Clone, Args)]
 pub struct OutputArgs {
     /// Maximum number of results [default: 10]

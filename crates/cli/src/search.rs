@@ -34,7 +34,7 @@ pub struct SearchArgs {
     /// (docs/reference/query-syntax.md). With -e it may be omitted: a first argument that names a file or directory is a PATH
     #[arg(required_unless_present = "patterns")]
     query: Option<String>,
-    /// Whether the query is text that is not in the query syntax.
+    /// True if the query is plain text rather than query syntax.
     #[arg(skip)]
     is_plain: bool,
     #[command(flatten)]

@@ -81,7 +81,7 @@ pub fn run_pages(server: Server) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where a server listens, and whom it answers.
+/// Options for the address of a server and its clients.
 #[derive(Debug, Args)]
 pub struct ListenArgs {
     /// Address and port to listen on; port 0 picks a free one

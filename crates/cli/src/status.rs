@@ -34,13 +34,13 @@ pub struct StatusArgs {
     json: bool,
 }
 
-/// What is printed.
+/// The printed status.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Printed {
     #[serde(flatten)]
     status: StatusView,
-    /// How far the history of the tree is read; absent if nothing of it was.
+    /// Extent of the history read so far; absent if none was read.
     #[serde(skip_serializing_if = "Option::is_none")]
     history: Option<HistoryView>,
 }

@@ -149,11 +149,11 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!report.is_better)))
 }
 
-/// What `--undo` did.
+/// Outcome of `--undo`.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TuningUndone {
-    /// Whether something was tuned.
+    /// True if something was tuned.
     undone: bool,
     /// The model that searches use now.
     model: String,

@@ -45,7 +45,7 @@ pub const RAISE_LIMIT: &str = "sudo sysctl fs.inotify.max_user_watches=524288";
 /// The error numbers of Linux for no inotify watch and no inotify instance being left.
 const LIMIT_ERRORS: [i32; 2] = [28, 24];
 
-/// How an index follows its tree.
+/// Options for watching a tree.
 #[derive(Debug, Args)]
 pub struct WatchArgs {
     /// Keep the index fresh while files change, until interrupted

@@ -51,7 +51,7 @@ pub fn run(args: &WorkerArgs) -> anyhow::Result<ExitCode> {
     let (languages, programs) = match programs_at_once {
         0 => (Vec::new(), None),
         _ => {
-            // What is missing is said at once, rather than when the first program comes.
+            // Report missing programs at once, rather than when the first task arrives.
             let programs = args
                 .isolation
                 .open_with(None, programs_at_once, &stop)

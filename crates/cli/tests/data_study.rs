@@ -117,7 +117,7 @@ fn documentation_of_what_a_build_calls_is_what_a_command_prints() {
         let text = std::fs::read_to_string(file.path()).unwrap();
         assert!(text.starts_with("about ") && name.ends_with(".txt"), "{name}: {text}");
     }
-    // What is there stays.
+    // Existing files are kept.
     let said = stderr(&fixture.run(&docs));
     assert!(said.contains("docs: 0 of 0 functions"), "{said}");
     // A package whose docstrings are read is imported in the sandbox.

@@ -71,7 +71,7 @@ impl Home {
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        // What somebody built there.
+        // Leave out build outputs.
         if entry.path().extension().is_some_and(|ending| ending == "build") {
             continue;
         }

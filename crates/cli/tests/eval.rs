@@ -449,7 +449,7 @@ fn a_plan_writes_its_page_beside_itself() {
         quarry(directory.path(), "eval run plans/plan.toml --data . --repos repos --format latex").stdout;
     assert!(latex.contains("\\begin{tabular}"), "{latex}");
     assert_eq!(before, ["results.json", "results.md", "report.html", "environment.json"].map(read));
-    // What somebody has changed is not replaced, nor is another file; the directory can be named.
+    // An edited page is not replaced, nor is an unrelated file; the directory can be named.
     let page = directory.path().join("plans/new/out.md");
     fs::write(&page, "edited").unwrap();
     check_refused(directory.path(), "eval run plans/plan.toml --data . --repos repos", "not changed since");

@@ -15,7 +15,7 @@ const TIME: Duration = Duration::from_secs(120);
 /// Runs the binary with limited memory and time.
 #[track_caller]
 fn run(fixture: &Fixture, arguments: &[&str]) -> Output {
-    // What has no end fills this before it fills the machine.
+    // Endless input hits this limit before it exhausts the machine's memory.
     let mut shell = fixture.command_after("ulimit -v 4000000", arguments);
     let output = output_within(&mut shell, TIME, &fixture.path(""));
     assert!(matches!(output.status.code(), Some(0..=2)), "{arguments:?}: {}", stderr(&output));
@@ -181,7 +181,7 @@ fn an_index_in_a_tree_cannot_have_other_files_written() {
         if command[0] != "mcp" {
             assert_eq!(output.status.code() == Some(2), is_named, "{command:?}: {message}");
         }
-        // What does not touch an index has nothing to say about it.
+        // Commands that do not touch an index print no message about it.
         if !matches!(command[0], "config") && command.last() != Some(&"http") {
             assert!(
                 message.contains("built by this user on this machine")

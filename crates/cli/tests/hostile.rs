@@ -123,7 +123,7 @@ fn odd_files_are_left_out_and_named() {
     let text = stdout(&run(&fixture, &["status"]));
     assert!(text.contains("not a regular file: ") && !text.contains('\x1b'), "{text}");
 
-    // What can be read later is, though nothing about the file itself has changed.
+    // A file that becomes readable is indexed, though nothing about the file itself has changed.
     fs::set_permissions(tree.join("closed.py"), Permissions::from_mode(0o644)).unwrap();
     fs::set_permissions(tree.join("shut"), Permissions::from_mode(0o755)).unwrap();
     for name in ["closed", "inside"] {

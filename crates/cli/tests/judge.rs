@@ -197,7 +197,7 @@ fn a_plan_that_cannot_work_is_refused_before_anything_is_asked() {
     let dry = with("judge", "judge");
     assert!(dry.status.success());
     assert_eq!(server.count(), 4);
-    // What a file says is quoted without what would speak to a terminal.
+    // Input is quoted without its control characters.
     let pair = json!({"id": "\u{1b}]0;a\u{7}\u{9b}2J\u{202e}", "query": " ", "code": "c"});
     fixture
         .write("tree/pairs.jsonl", &format!("{}\n{pair}\n", json!({"id": "b", "query": "b", "code": "c"})));
@@ -317,7 +317,7 @@ fn people_label_before_any_model_does() {
         serde_json::from_str(&fs::read_to_string(example().with_file_name("pairs.json")).unwrap()).unwrap();
     let given = pairs.iter().find(|pair| text.contains(pair["code"].as_str().unwrap())).unwrap();
     let story = stdout(&judge(&["show"], &[&given["pair-idx"].to_string()]));
-    // Where nobody says when, it is when the form came in.
+    // Without a date of its own, an answer has the time of the import.
     let date = story.split("ann, imported ").nth(1).and_then(|rest| rest.get(..10)).unwrap_or(&story);
     assert!(date.starts_with("20") && date.matches('-').count() == 2, "{date}");
     assert!(story.contains(&format!("ann, imported {date}, without tests: yes (cosqa-plus)")), "{story}");

@@ -105,7 +105,7 @@ fn options_find_tests_that_prove_nothing_and_say_what_that_costs() {
     let added = &status["options"]["added"];
     let names: Vec<&Value> = added.as_array().unwrap().iter().map(|added| &added["option"]).collect();
     assert_eq!(names, ["from_query", "mutation", "rewritten", "differential"]);
-    // What is bound once is not asked for again; each program is improved.
+    // Calls that were bound once are not asked for again; each program is improved.
     let calls: Vec<&Value> = added.as_array().unwrap().iter().map(|added| &added["calls"]).collect();
     assert_eq!(calls, [3, 0, 3, 0]);
     let beside = &status["options"]["beside_plain"];

@@ -314,7 +314,7 @@ fn a_plan_measures_the_same_model_of_another_server_anew() {
     assert_eq!((known("one.toml"), servers[0].count() > 0, servers[1].count()), (0, true, 0));
     let n_asked = servers[0].count();
     assert_eq!((known("one.toml"), servers[0].count()), (2, n_asked));
-    // What asks no server is not measured again.
+    // Methods that need no server are not measured again.
     assert_eq!((known("two.toml"), servers[0].count(), servers[1].count()), (1, n_asked, n_asked));
     assert_eq!(known("one.toml"), 2);
 }

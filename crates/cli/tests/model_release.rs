@@ -108,7 +108,7 @@ fn what_is_packed_is_pulled_once_and_then_used() {
     fs::write(&config, "{}").unwrap();
     assert!(alone.pull(&address).status.success());
     assert_eq!((fs::read(&config).unwrap(), alone.names().len()), (right, 1));
-    // What no pull wrote is not.
+    // A directory that was not created by a pull is not.
     fs::write(&config, "{}").unwrap();
     fs::remove_file(config.with_file_name("pulled.json")).unwrap();
     check_error(
@@ -159,7 +159,7 @@ fn a_pull_that_was_killed_is_resumed_and_two_at_once_pull_once() {
     let from: u64 = seen[1].split_once("bytes=").unwrap().1.trim_end_matches('-').parse().unwrap();
     assert!((100_000..length).contains(&from), "{from}");
 
-    // What a pull left that was killed while it unpacked is removed by the next.
+    // Remains of a pull that was killed while unpacking are removed by the next one.
     fs::remove_dir_all(alone.fixture.path("cache/quarry/models/best")).unwrap();
     alone.fixture.write("cache/quarry/models/.best-killed/new/model.safetensors", "half");
     let list = stdout(&alone.run(&["model", "list"]));
@@ -243,7 +243,7 @@ fn a_full_disk_is_named_and_leaves_no_half() {
         "cannot be written; check the directory, its permissions and the free space",
     );
     assert!(!alone.names().contains(&"best".to_owned()));
-    // What came is kept for the next try.
+    // The downloaded part is kept for the next try.
     assert!(alone.pull(&address).status.success());
     assert_eq!(alone.names(), ["best"]);
 }

@@ -334,7 +334,7 @@ fn similar_code_is_not_padded_with_other_code() {
     assert!(!similar.is_empty() && similar.iter().all(|score| *score >= 0.4), "{similar:?}");
     assert_eq!(similar, all[..similar.len()], "{all:?}");
     assert!(similar.len() < all.len(), "{all:?}");
-    // Where nothing is similar, the closest is shown.
+    // If nothing is similar enough, the closest unit is shown.
     let output = fixture.run(&["similar", "shop/cart.rs:4", "--threshold", "1"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stdout(&output).starts_with("No unit is clearly similar"), "{}", stdout(&output));
@@ -453,7 +453,8 @@ fn the_index_remembers_the_model_that_it_was_made_with() {
         fixture.run(arguments);
         assert_eq!(models().len(), 1, "{arguments:?}");
     }
-    // What a search names holds for that search, and comes before what is remembered; that comes before the settings.
+    // The model named in a search applies to that search only, and precedes the remembered one, which precedes the
+    // settings.
     assert_eq!(used(&["--model", "builtin"]), builtin);
     fixture.run(&[&search[..], &["--model", "builtin"]].concat());
     assert_eq!((models().len(), used(&[]) == tiny), (2, true));

@@ -218,7 +218,7 @@ fn what_is_asked_for_holds_although_the_index_cannot_be_written() {
     assert!(told.contains("in memory") && told.contains("cannot write the index directory"), "{told}");
     let (files, told) = found(&["--hidden", "--no-ignore"]);
     assert_eq!(files, ".hidden.py\nout/made.py\n", "{told}");
-    // Where nothing else is asked for, the index answers as it was.
+    // Without other options, the existing index answers.
     fixture.write("tree/more.py", &functions.replace("frobnicate", "calibrate"));
     let (files, told) = found(&[]);
     assert!(files.is_empty() && told.contains("searching the existing index (1 file new)"), "{told}");
@@ -259,7 +259,7 @@ fn a_path_is_not_taken_for_an_option() {
     assert_eq!(search(&["-l"]), "./-d/a.py\n./-l.py\n");
     assert!(search(&["--vimgrep"]).starts_with("./-d/a.py:1:5:"));
     assert_eq!(search(&["-l", "./-d"]), "./-d/a.py\n");
-    // What programs read has the path relative to its root.
+    // In JSON, paths are relative to the root.
     let answer: Value = serde_json::from_str(&search(&["--json"])).unwrap();
     assert_eq!(answer["results"][1]["path"], "-l.py");
 }

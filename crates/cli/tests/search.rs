@@ -383,7 +383,7 @@ fn without_a_cache_the_index_is_in_memory() {
     }
     let similar = run_without_cache(&fixture, &["similar", "net.py:1", "-l", "--threshold", "0"]);
     assert_eq!(stdout(&similar), "http/header.py\n", "{}", stderr(&similar));
-    // What is asked to make or keep an index fails, and so does what is not to make one.
+    // Commands that must write an index fail, and so does a search that must not build one.
     check_error(&run_without_cache(&fixture, &["index"]), "cannot write the index directory");
     let as_it_is = run_without_cache(&fixture, &["search", "socket", "--no-index-update"]);
     check_error(&as_it_is, "there is no index yet");
@@ -418,7 +418,7 @@ fn an_index_is_not_indexed() {
     }
     fs::remove_file(fixture.path("tree/made/here/manifest.json")).unwrap();
     assert_eq!(index(&["--rebuild"]), (2, 0));
-    // What only has a name of one is part of the tree.
+    // A directory that is an index in name only is part of the tree.
     fixture.write("tree/made/here/.gitignore", "*.o");
     fixture.write("tree/made/here/retry.py", "def retry(): pass\n");
     assert_eq!(index(&["--rebuild"]).0, 3);
@@ -656,7 +656,7 @@ fn exact_search_reads_every_text_file() {
     assert_eq!(paths(&["/reverse_proxy/"]), ["site.caddyfiletest"]);
     assert_eq!(paths(&["-e", "socket", "-i", "-g", "*.cheatmd"]), ["only/a.cheatmd"]);
     assert_eq!(paths(&["-e", "socket", "--hidden"]), [".hidden", "00-RELEASENOTES", "net.py"]);
-    // Where nothing is indexed as well.
+    // The same in paths without indexed files.
     for path in ["only", "only/a.cheatmd"] {
         assert_eq!(paths(&["-e", "Socket", path]), ["only/a.cheatmd"], "{path}");
         check_error(&fixture.run(&["search", "open a socket", path]), "nothing to index");

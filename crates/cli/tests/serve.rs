@@ -113,7 +113,7 @@ fn trees_keep_their_names_beside_those_without_source() {
         assert_eq!(get(&format!("/api/v1/units/{tree}/{tree}.py")).0, 200);
     }
     assert!(get("/api/v1/search?q=sell&tree=hollow").2.contains("\"results\":[]"));
-    // What is written there later is found under its own name.
+    // Files written there later are found under their own names.
     fixture.write("tree/hollow/new.py", "def sell_cake(plate):\n    return plate\n");
     wait_for(&address, "/api/v1/units/hollow/new.py", |status, _| (status == 200).then_some(()));
 }

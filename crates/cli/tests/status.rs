@@ -230,7 +230,7 @@ impl Watch {
         serde_json::from_str(&self.lines.recv_timeout(Duration::from_secs(60)).unwrap()).unwrap()
     }
 
-    /// Reads on until the index holds so many files.
+    /// Reads on until the index holds `n_files` files.
     #[track_caller]
     fn wait_for(&self, n_files: u64) {
         while self.next()["files"] != n_files {}

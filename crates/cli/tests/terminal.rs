@@ -104,7 +104,7 @@ fn programs_get_names_as_they_are() {
     assert_eq!(first(&["-l", "-0", "-k", "1"]), format!("{name}\0"));
     // Text for people may still come to a terminal, through a pager.
     assert_eq!(commands(&first(&[])), [""; 0]);
-    // What only programs read is the same on a terminal.
+    // Output for programs is the same on a terminal.
     assert!(on_terminal(&fixture, &["search", "shut a door", "-l0"]).contains(&name));
     let json = fixture.json(&["search", "shut a door", "--json"]);
     assert_eq!(json["results"][0]["path"], name.as_str());

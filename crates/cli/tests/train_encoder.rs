@@ -147,7 +147,7 @@ fn every_recipe_runs_as_written() {
         for part in ["--recipe", "- MIT: 10", "pairs.jsonl", "| 1 | 1 |"] {
             assert!(card.contains(part), "{name}: {part} in {card}");
         }
-        // What differs from the paper is said, and on the card.
+        // Differences from the paper are printed, and are on the card.
         let differs =
             name.starts_with("cosqa-qa") || name.starts_with("query4code") || name.contains("codet5p");
         let differs = differs || name.starts_with("gencodesearchnet") || name == "cosqa-pretraining";

@@ -156,7 +156,7 @@ fn files_that_belong_together_are_read_together() {
     );
     let gecs = files(&["web.json", "answers.txt"], "gecs", &plain).unwrap();
     assert!(gecs[0].1.contains("q [CODESPLIT] d\",\"target\":0"), "{gecs:?}");
-    // What could not be read again is not written, whatever its label.
+    // A pair that could not be read back is not written, whatever its label.
     for label in [0, 1] {
         let pair = format!("{{\"query\":\"q\",\"code\":\"f() # [CODESPLIT] g()\",\"label\":{label}}}\n");
         fs::write(directory.path().join("split.jsonl"), pair).unwrap();

@@ -42,9 +42,9 @@ impl Part {
             if !try_lock(&file).map_err(error)? {
                 return Err(DownloadError::Busy { path: target.to_owned() });
             }
-            // Who had the lock before may have renamed the file, or removed it.
+            // The previous holder of the lock may have renamed or removed the file.
             if target.symlink_metadata().is_ok() {
-                // Nobody else has a use for one that was made just now.
+                // No other process needs a file that was created just now.
                 let _ = fs::remove_file(&path);
                 return Ok(None);
             }

@@ -28,7 +28,7 @@ pub fn create_private_directory(path: &Path) -> io::Result<()> {
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    // Where it is removed between the attempt to make it and the look whether it is a directory, it seems to be a file.
+    // If it is removed between the attempt to create it and the check that it is a directory, it looks like a file.
     for _ in 1..CREATE_TRIES {
         match builder.create(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !path.exists() => {}

@@ -32,15 +32,14 @@ pub struct HistoryOptions {
     pub max_bytes: usize,
     /// Maximum size of all files that are read, in bytes; the history ends with the commit that exceeds it.
     pub max_total_bytes: u64,
-    /// Whether files are followed through renames: changes then have the path that a file has at the start, and
-    /// removed files are among them.
+    /// Follow files through renames: changes then have the path that a file has at the start, and removed files are
+    /// among them.
     pub follows_renames: bool,
-    /// Whether [`Commit::renames`] are looked for; paths stay as they were in each commit, and removed files are among
-    /// the changes.
+    /// Find [`Commit::renames`]; paths stay as they were in each commit, and removed files are among the changes.
     pub reports_renames: bool,
-    /// Whether merges are read too, each as the change of its first parent.
+    /// Read merges too, each as the change of its first parent.
     pub merges: bool,
-    /// Whether the directory is in a work tree, which may be from a stranger: only its own `.git` counts, never a
+    /// True if the directory is in a work tree, which may be from a stranger: only its own `.git` counts, never a
     /// directory in it that looks like a repository, nor a repository elsewhere that it names.
     pub only_work_tree: bool,
     /// The id of a commit that is not read, nor any of its ancestors, if it is an ancestor of the start itself.
@@ -107,14 +106,14 @@ pub struct Change {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reach {
     pub commits: usize,
-    /// Whether the clone is shallow, so that older commits are missing.
+    /// True if the clone is shallow, so that older commits are missing.
     pub is_shallow: bool,
     /// Number of commits that were skipped because some of their objects are missing (a partial clone) or damaged.
     pub unreadable: usize,
-    /// Whether older commits were not read because of [`HistoryOptions::commits`] or
+    /// True if older commits were not read because of [`HistoryOptions::commits`] or
     /// [`HistoryOptions::max_total_bytes`].
     pub is_cut: bool,
-    /// Whether [`HistoryOptions::known`] is an ancestor, so that only commits after it were read.
+    /// True if [`HistoryOptions::known`] is an ancestor, so that only commits after it were read.
     pub ends_at_known: bool,
 }
 
@@ -123,7 +122,7 @@ pub struct Reach {
 pub struct Start {
     /// The id of the newest commit, in hexadecimal.
     pub commit: String,
-    /// Whether the clone is shallow, so that older commits are missing.
+    /// True if the clone is shallow, so that older commits are missing.
     pub is_shallow: bool,
 }
 
@@ -359,7 +358,7 @@ pub fn read_history(
     Ok(reach)
 }
 
-/// What is compared.
+/// The two sides of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Comparison {
     /// A revision with a later one, written `A..B`; the missing one is `HEAD`.

@@ -91,11 +91,11 @@ pub struct ChangeLog {
     /// Paths and names, each once.
     pub texts: Vec<String>,
     pub commits: Vec<LoggedCommit>,
-    /// Whether all commits that the limit allows were read; false after an interruption.
+    /// True if all commits that the limit allows were read; false after an interruption.
     pub is_complete: bool,
-    /// Whether older commits are missing in the clone.
+    /// True if older commits are missing in the clone.
     pub is_shallow: bool,
-    /// Whether older commits were left out because of the limit.
+    /// True if older commits were left out because of the limit.
     pub is_cut: bool,
     /// Number of commits that could not be read.
     pub unreadable: u32,

@@ -34,11 +34,11 @@ const BATCH_BYTES: usize = 64 << 20;
 pub struct UpdateOptions<'a> {
     /// Maximum number of commits.
     pub commits: usize,
-    /// Whether the directory may be a repository without a work tree, instead of one in a work tree.
+    /// True if the directory may be a repository without a work tree, instead of one in a work tree.
     pub is_bare: bool,
     /// Asked often; once true, the update ends with what was read.
     pub is_cancelled: &'a (dyn Fn() -> bool + Sync),
-    /// Told the number of commits that were read so far.
+    /// Called with the number of commits read so far.
     pub on_progress: &'a (dyn Fn(usize) + Sync),
 }
 
@@ -213,7 +213,7 @@ struct ChangedLines {
 }
 
 impl ChangedLines {
-    /// Whether a range of lines (1-based, inclusive) has one of them, or both lines around removed ones.
+    /// Returns true if a range of lines (1-based, inclusive) has one of them, or both lines around removed ones.
     fn touches(&self, first: u32, last: u32) -> bool {
         match self.n_lines {
             0 => first <= self.start && self.start < last,
@@ -351,7 +351,7 @@ mod tests {
         std::fs::write(other.join(".git"), format!("gitdir: {}\n", tree.join(".git").display())).unwrap();
         let error = ChangeLog::new(&other).update(&other, &UpdateOptions::default()).unwrap_err();
         assert!(matches!(error, GitError::Elsewhere(_)), "{error}");
-        // What `git worktree add` leaves.
+        // Files that `git worktree add` leaves.
         let own = tree.join(".git/worktrees/other");
         std::fs::create_dir_all(&own).unwrap();
         let head = std::fs::read_to_string(tree.join(".git/refs/heads/main")).unwrap();

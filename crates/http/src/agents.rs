@@ -18,7 +18,7 @@ use crate::problem::Problem;
 
 /// Calls of agents that are answered, or wait for their turn.
 const MAX_CALLS: usize = 16;
-/// JSON-RPC's code of what is no request.
+/// JSON-RPC's code of an invalid request.
 const INVALID_REQUEST: i32 = -32600;
 
 /// Agents ask the first tree at /mcp, and each at /mcp/ and its name.

@@ -35,7 +35,7 @@ pub(crate) const MAX_CALLS: usize = 2000;
 const MAX_TEXTS: usize = 64;
 /// The longest of them, in characters.
 const MAX_TEXT_CHARS: usize = 2000;
-/// The longest body with as many texts as there may be: a character can take two escapes of six bytes.
+/// The longest body with the maximum number of texts: a character can take two escapes of six bytes.
 pub(crate) const MAX_EMBED_BYTES: usize = MAX_TEXTS * MAX_TEXT_CHARS * 12 + 4096;
 /// The longest body with a query, of which every byte can take an escape, and with filters.
 pub(crate) const MAX_SEARCH_BYTES: usize = MAX_TEXT_BYTES * 6 + (64 << 10);
@@ -172,7 +172,7 @@ pub(crate) async fn search_stream(State(app): State<App>, params: Params) -> Res
     })
 }
 
-/// Waits for the first index, and tells its progress.
+/// Waits for the first index, and reports its progress.
 async fn wait_for_index(app: &App, events: &Events) -> Result<(), Closed> {
     let mut changes = app.trees.changes();
     loop {

@@ -90,7 +90,7 @@ pub(crate) struct Events(mpsc::Sender<Bytes>);
 impl Events {
     /// Sends an event, once the client has read enough of those before.
     pub(crate) async fn send(&self, name: &str, data: &impl Serialize) -> Result<(), Closed> {
-        // What is serialized here has text for its keys; JSON has no line ends, which would end the event.
+        // Serialized values have text for their keys; JSON has no line ends, which would end the event.
         let data = serde_json::to_string(data).map_err(|_| Closed)?;
         self.0.send(Bytes::from(format!("event: {name}\ndata: {data}\n\n"))).await.map_err(|_| Closed)
     }

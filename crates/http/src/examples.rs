@@ -95,7 +95,7 @@ fn are_alike(a: &str, b: &str) -> bool {
 fn as_query(doc: &str, own_name: &str) -> Option<String> {
     let paragraph = doc.split("\n\n").next()?.split_whitespace().collect::<Vec<_>>().join(" ");
     let sentence = paragraph.split_inclusive(". ").next()?.trim_end().strip_suffix('.')?;
-    // What follows a colon or semicolon only adds to it.
+    // The part after a colon, semicolon or comma is detail.
     let sentence = sentence.split([';', ':', ',']).next()?.trim_end();
     let sentence = sentence.strip_prefix(own_name).unwrap_or(sentence).trim_start();
     // Words with capitals within them are names.

@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Requests that may wait for each one that is answered.
 const WAITING: usize = 32;
 
-/// Lets as many closures run at a time as there are processors, has as many others wait, and refuses the rest.
+/// Runs one closure per processor at a time, lets a limited number of others wait, and refuses the rest.
 #[derive(Clone)]
 pub(crate) struct Gate {
     running: Arc<Semaphore>,

@@ -214,13 +214,13 @@ async fn serve(listener: TcpListener, router: Router, mut stopped: watch::Receiv
     let _ = tokio::time::timeout(LAST_ANSWERS, all).await;
 }
 
-/// Lets the process have as many open files as it may: each connection is one.
+/// Raises the limit of open files to the maximum: each connection is one.
 fn raise_file_limit() {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-        // Where that is refused, connections beyond the limit wait.
+        // If that fails, connections beyond the limit wait.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
 }

@@ -77,7 +77,7 @@ impl Live {
                         is_new
                     });
                 }
-                // What was shown stays; reloading the page says what is wrong.
+                // The page stays as it was; reloading it shows the error.
                 Err(problem) => tracing::debug!("the page cannot be produced: {}", problem.detail),
             }
             tokio::time::sleep(PAUSE).await;
@@ -126,7 +126,7 @@ fn tables(sections: &Sections) -> Markup {
     }
 }
 
-/// The state of some work. That there is none yet is no failure of the page.
+/// The state of some work. If there is none yet, that is not an error of the page.
 pub(crate) fn state(made: &Result<Sections, String>) -> Markup {
     match made {
         Ok(sections) => tables(sections),
@@ -221,7 +221,7 @@ mod tests {
         let before = made.load(Ordering::SeqCst);
         tokio::time::sleep(PAUSE * 2).await;
         assert_eq!(made.load(Ordering::SeqCst), before);
-        // Whoever comes later sees the newest.
+        // Later viewers get the newest state.
         let expected = format!("<p>{}</p>", before / 2);
         assert!(next(&mut live.stream().unwrap()).await.contains(&expected));
     }

@@ -139,7 +139,7 @@ pub fn description() -> Value {
     let mut embed = operation("Embeds texts with the model of the trees.", &[], &[], {
         json_answer(&schema(schemas.subschema_for::<Embedded>()))
     });
-    // What is read may lack fields that what is written has.
+    // Requests may lack fields that answers always have.
     let of_requests = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;

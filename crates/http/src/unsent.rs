@@ -171,7 +171,7 @@ mod tests {
         );
         assert_eq!(unsent.hold(answer(1 << 10)).status(), 200);
         assert_eq!(unsent.hold(answer(MAX_ANSWER_BYTES + 1)).status(), 400);
-        // Who has not read it by then does not get the rest.
+        // A client that has not read it by then does not get the rest.
         let mut slow = unread.remove(0).into_body();
         assert!(next(&mut slow).await.unwrap().is_ok());
         tokio::time::advance(MAX_TIME + Duration::from_secs(1)).await;

@@ -57,7 +57,7 @@ pub struct AuditReport {
     pub changed: Vec<ChangedRun>,
     /// Programs that could not be run, by the id of their pair.
     pub not_run: Vec<SkippedRun>,
-    /// Whether the user stopped the audit early.
+    /// True if the user stopped the audit early.
     pub stopped: bool,
 }
 

@@ -226,7 +226,7 @@ impl Author {
     /// keys of these.
     ///
     /// # Errors
-    /// As for [`Author::open`]; [`JudgeError::Stopped`] when the user wanted no more before the server could be told.
+    /// As for [`Author::open`]; [`JudgeError::Stopped`] when the user stopped before the server could be notified.
     pub fn open_for_workers(
         plan: &AuthorPlan,
         directory: &Path,
@@ -425,10 +425,10 @@ impl Author {
         Ok(answer)
     }
 
-    /// Removes what lies with the server of workers, when all that was asked is answered.
+    /// Removes the data on the workers' server, once all questions are answered.
     ///
     /// # Errors
-    /// When the user wants no more before the server could be told.
+    /// When the user stopped before the server could be notified.
     pub fn clear(&self) -> Result<(), JudgeError> {
         self.remote.as_ref().map_or(Ok(()), |remote| remote.clear())
     }

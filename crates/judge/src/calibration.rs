@@ -19,7 +19,7 @@ const TARGETS: [f64; 3] = [0.9, 0.95, 0.99];
 /// number.
 const FEW_PAIRS: usize = 100;
 
-/// How well confidences predict that a verdict agrees with the file's label.
+/// Calibration of confidences: how well they predict that a verdict agrees with the file's label.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "JudgeCalibration")]
 pub struct Calibration {
@@ -35,7 +35,7 @@ pub struct Calibration {
     pub calibrated: Forecasts,
     /// The recalibration fitted on all pairs, for future verdicts.
     pub recalibration: Recalibration,
-    /// How many of these verdicts can be kept at each target accuracy.
+    /// Coverage at each target accuracy.
     pub kept: Vec<Coverage>,
 }
 

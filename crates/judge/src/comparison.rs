@@ -8,7 +8,7 @@ use crate::judge::Outcome;
 use crate::ledger::{JudgeWork, Ledger, OptionCost, PairVotes};
 use crate::plan::Plan;
 
-/// How well the members of a majority agree.
+/// Agreement of the members of a majority.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct MemberAgreement {
     /// Pairs that two or more members decided.
@@ -39,7 +39,7 @@ pub struct MemberRow {
     pub accuracy: Option<f64>,
 }
 
-/// What the options of a judge cost, and what they changed.
+/// Costs and effects of a judge's options.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct OptionCosts {
     /// Work and cost of each option.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How much of the query a code must fulfill to be labeled as an answer.
+/// The part of the query that a code must fulfill to be labeled as an answer.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
 )]

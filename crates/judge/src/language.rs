@@ -160,7 +160,7 @@ impl Language {
     /// The arguments of the command that installs packages, split as a shell does; empty if it is another command or
     /// none.
     fn asked_for(&self, command: &str) -> Vec<String> {
-        // What precedes a command in a list, a console or a notebook.
+        // Prefixes of a command in a list, a console or a notebook.
         let number = command.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
         let command = number.strip_prefix(['.', ')']).unwrap_or(command);
         let command = command.trim_matches(|c: char| c.is_whitespace() || c == '`');

@@ -4,10 +4,10 @@ use crate::judge::{Outcome, Verdict};
 
 pub(crate) const MAJORITY: &str = "majority";
 
-/// The verdict that more than half of all `votes` have; unresolved votes support no other verdict. If no verdict has
-/// so many votes, the result is unresolved. The grade is the median of those who decided, the lower of the two middle
-/// ones if there are two: so it is at least some grade exactly if more than half of them are. The confidence is the
-/// share of votes that agree.
+/// The verdict that more than half of all `votes` have; unresolved votes support no other verdict. Without such a
+/// majority, the result is unresolved. The grade is the median of those who decided, the lower of the two middle ones
+/// if there are two: so it is at least some grade exactly if more than half of them are. The confidence is the share of
+/// votes that agree.
 pub(crate) fn majority(votes: &[Verdict]) -> Verdict {
     let count = |outcome: Outcome| votes.iter().filter(|vote| vote.outcome == outcome).count();
     let counts = Outcome::ALL.map(|outcome| (outcome, count(outcome)));

@@ -58,7 +58,7 @@ pub struct JudgeReport {
     pub cost: Cost,
     /// Average effort for pairs with a verdict.
     pub per_pair: PerPairs,
-    /// What this ledger's calls have booked, failed ones included.
+    /// Booked cost of this ledger's calls, failed ones included.
     #[serde(serialize_with = "in_dollars")]
     #[schemars(with = "CostView")]
     pub spent: Cost,

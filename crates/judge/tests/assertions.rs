@@ -19,7 +19,7 @@ struct ConfidenceCase {
     #[serde(default)]
     failed: u64,
     sites: Option<u64>,
-    /// Set if another process than that of the code reports them.
+    /// Set if a process other than that of the code reports them.
     #[serde(default)]
     apart: bool,
     #[serde(default)]

@@ -88,7 +88,7 @@ fn an_audit_goes_on_where_packages_cannot_be_fetched() {
     assert_eq!((found.runs, pairs), (16, vec!["17", "26", "35", "8"]));
     assert!(found.not_run.iter().all(|not_run| not_run.reason.contains("the index is away")));
     assert!(found.changed.is_empty() && !found.holds());
-    // What was found so far is reported even if the user stops.
+    // Findings so far are reported even if the user stops.
     stop.store(true, Ordering::SeqCst);
     let found = audit(&ledger, judge, &programs, &Limits::default(), 2, &stop).unwrap();
     assert!(found.stopped && !found.holds() && found.runs == 0);

@@ -226,7 +226,7 @@ fn the_budget_holds_when_a_worker_dies_with_a_question() {
     });
     assert_eq!(fixture.labels(), expected(3));
     assert_eq!(server.count(), 5);
-    // What the lost worker may have paid is booked at the worst case.
+    // The possible cost of the lost worker is booked at the worst case.
     assert!(report.spent.tokens > report.cost.tokens && report.spent.tokens <= 60_000, "{report:?}");
     assert_eq!((report.cost.tokens, report.unconfirmed.tokens), (550, report.spent.tokens - 550));
 }

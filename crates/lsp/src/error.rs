@@ -55,7 +55,7 @@ impl AsRef<dyn std::error::Error + 'static> for RequestError {
 }
 
 impl RequestError {
-    /// As the client is told.
+    /// The error response to the client.
     pub(crate) fn response(&self) -> ResponseError {
         let code = match self {
             Self::Parameters(_) => ErrorCode::InvalidParams,

@@ -1,8 +1,8 @@
 //! The server: reads messages, has requests answered by threads, and can cancel them.
 //!
 //! One thread reads, so that documents change in the order of the client's messages and a request can be canceled while
-//! it is answered. An answer that takes long is one whose index has to be built or refreshed; whoever cancels is told at
-//! once, and what was begun is finished for the next request.
+//! it is answered. A slow answer is one whose index has to be built or refreshed; a cancellation is confirmed at once,
+//! and the work in progress is finished for the next request.
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
@@ -133,7 +133,7 @@ struct OpenRequests {
 }
 
 impl OpenRequests {
-    /// Adds a request of so many bytes, and returns its ticket; none if its id is that of an open request.
+    /// Adds a request of `n_bytes`, and returns its ticket; none if its id is that of an open request.
     fn add(&mut self, request: Request, n_bytes: usize) -> Option<u64> {
         if self.tickets.contains_key(&request.id) {
             return None;

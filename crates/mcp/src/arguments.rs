@@ -10,13 +10,13 @@ use serde::Deserialize;
 pub struct Search {
     /// What the code does, in a few English words.
     pub query: String,
-    /// Where to search.
+    /// Scope of the search.
     #[serde(flatten)]
     pub part: Part,
     /// More of each result: its signature and most relevant lines.
     #[serde(default)]
     pub detail: Detail,
-    /// How long the answer may be.
+    /// Limits of the answer.
     #[serde(flatten)]
     pub size: Size,
 }
@@ -65,7 +65,7 @@ pub struct Part {
     pub globs: Vec<String>,
 }
 
-/// How much of each result is shown.
+/// Level of detail of each result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "texts on variants would turn the schema's list of names into a union")]
@@ -82,7 +82,7 @@ pub struct Similar {
     pub path: String,
     /// A line in it.
     pub line: u32,
-    /// How long the answer may be.
+    /// Limits of the answer.
     #[serde(flatten)]
     pub size: Size,
 }
@@ -96,7 +96,7 @@ pub struct Calls {
     pub path: Option<String>,
     /// A line in it.
     pub line: Option<u32>,
-    /// How long the answer may be.
+    /// Limits of the answer.
     #[serde(flatten)]
     pub size: Size,
 }
@@ -104,7 +104,7 @@ pub struct Calls {
 /// Arguments of `related`.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub struct Related {
-    /// What changes; of a file, only its path.
+    /// The changed definition; for a file, only its path.
     #[serde(flatten)]
     pub of: Calls,
     /// Only these reasons.
@@ -119,7 +119,7 @@ fn reasons(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "array", "items": { "type": "string", "enum": names } })
 }
 
-/// How long a list of results may be.
+/// Limits of a list of results.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 pub struct Size {
     /// Results, 1 to 50.

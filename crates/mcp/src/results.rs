@@ -26,7 +26,7 @@ pub(crate) struct FoundUnit {
     pub snippet: Vec<(u32, String)>,
 }
 
-/// Ranked results under a heading: as many as fit, best first; of the first one at least where it is and what.
+/// Ranked results under a heading, best first, until the space is used up; at least the location and name of the first.
 pub(crate) fn list(heading: &str, results: &[FoundUnit], detail: Detail, max_tokens: usize) -> String {
     let mut text = BudgetedText::new(heading, max_tokens);
     let mut n_shown = 0;

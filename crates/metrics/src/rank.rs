@@ -123,7 +123,7 @@ pub fn multi_choice_reciprocal_rank(hits: &[Hit], n_relevant: usize, cutoff: Opt
 pub fn average_precision(hits: &[Hit], n_relevant: usize, cutoff: Option<usize>) -> f64 {
     let (mut sum, mut relevant_before) = (0.0, 0);
     for group in relevant_groups(hits) {
-        // Where a position holds a relevant document, each other position of the group does with this probability.
+        // Given a relevant document at one position, the probability that another position of the group holds one.
         let others = ratio((group.n_relevant - 1) as f64, (group.size - 1) as f64);
         for passed in 0..group.positions_up_to(cutoff.unwrap_or(usize::MAX)) {
             let relevant = (relevant_before + 1) as f64 + passed as f64 * others;
@@ -288,7 +288,7 @@ mod tests {
         assert_close(accuracy_at(&hits, 3, 5), 0.0);
         // One of three negatives comes before the first, two before the second.
         assert_close(bpref(&hits, 3, 3), ((1.0 - 1.0 / 3.0) + (1.0 - 2.0 / 3.0)) / 3.0);
-        // Where only two are judged not relevant, they weigh more.
+        // If only two are judged not relevant, they weigh more.
         assert_close(bpref(&hits, 3, 2), ((1.0 - 1.0 / 2.0) + (1.0 - 2.0 / 2.0)) / 3.0);
         assert_close(rank_biased_precision(&hits, 0.8), 0.2 * (0.8 + 0.8_f64.powi(4)));
         assert_close(judged_at(&hits, 6, 4), 3.0 / 4.0);

@@ -58,7 +58,7 @@ impl<T> Cache<T> {
             state.bytes -= gone.as_ref().map_or(0, |gone| gone.bytes);
             dropped.extend(gone);
         }
-        // What takes time to free is freed without the lock.
+        // Release the lock before freeing the values, which takes time.
         drop(state);
     }
 

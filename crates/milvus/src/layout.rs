@@ -268,7 +268,7 @@ pub(crate) fn parameters() -> Bm25f {
 pub(crate) fn sparse<'a>(weights: impl IntoIterator<Item = (&'a str, f32)>) -> Vec<(u32, f32)> {
     let mut by_number: BTreeMap<u32, f32> = BTreeMap::new();
     for (term, weight) in weights {
-        // Below the largest number that Milvus accepts; 0 is no term.
+        // Below the largest number that Milvus accepts; 0 is left unused.
         let number = 1 + (xxh3_64(term.as_bytes()) as u32 & 0x7fff_ffff);
         *by_number.entry(number).or_default() += weight;
     }

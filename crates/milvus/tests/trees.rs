@@ -15,7 +15,7 @@ use quarry_milvus::{
 };
 use tempfile::TempDir;
 
-/// A tree with as many files as are wanted, each with two functions and a test.
+/// A tree with `n_files` files, each with two functions and a test.
 fn tree(n_files: usize) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let verbs = ["read", "write", "parse", "send", "count", "merge", "split", "encode"];
@@ -392,7 +392,7 @@ fn of_two_writers_the_one_that_began_first_stops() {
     });
     let error = upload(&faulty, ("shop", &root), &index, &mut |_| ()).unwrap_err();
     assert!(matches!(error, EngineError::Conflict { .. }), "{error}");
-    // What the other one stored is whole; what the first one wrote late is removed by the next.
+    // The data of the second writer is complete; late writes of the first are removed by the next upload.
     assert_eq!(found(&reader(&engine), "read_order_0", &Filter::default())[0].name, "read_order_0");
     drop(faulty);
     let again = upload(&*engine, ("shop", &root), &index, &mut |_| ()).unwrap();

@@ -106,7 +106,7 @@ pub(crate) struct Index {
     session: Arc<Session>,
     choice: OpenChoice,
     related: Arc<Background>,
-    /// What the user should know about how it was opened.
+    /// Warnings from opening it.
     #[pyo3(get)]
     warnings: Vec<String>,
 }

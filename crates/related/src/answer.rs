@@ -14,7 +14,7 @@ use crate::model::Scorer;
 use crate::places::{CommitView, Place, Request};
 use crate::tree::{HistoryView, RelatedTree};
 
-/// What is asked about. Files are given by the number of the searched path and their path relative to that.
+/// The subject of a question. Files are given by the number of the searched path and their path relative to that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// The definitions with a name, which may be qualified.
@@ -23,17 +23,17 @@ pub enum Subject {
     Line(usize, String, u32),
     /// The definitions of a file.
     File(usize, String),
-    /// What a diff in the unified format changes, in the first searched path.
+    /// The changes of a diff in the unified format, in the first searched path.
     Diff(String),
-    /// The changes of a range of commits, such as `main..HEAD`, in the first searched path; without a range, what is
-    /// staged.
+    /// The changes of a range of commits, such as `main..HEAD`, in the first searched path; without a range, the staged
+    /// changes.
     Range(Option<String>),
 }
 
 /// A question.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
-    /// What is asked about.
+    /// The subject.
     pub subject: &'a Subject,
     /// Kinds of reasons; empty for all but commits, which are listed only if they are asked for.
     pub kinds: &'a [Kind],
@@ -69,11 +69,11 @@ pub enum RelatedError {
     Index(#[from] quarry_index::Error),
 }
 
-/// What may have to change with something.
+/// Places that may have to change with a subject.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Related {
-    /// What was asked for.
+    /// The query, as given.
     pub query: String,
     /// Absolute path that all paths are relative to, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,7 +90,7 @@ pub struct Related {
     pub commits: Option<Vec<CommitView>>,
     /// Number of definitions, sections and files that were compared.
     pub places: usize,
-    /// How far the history of each tree is read.
+    /// Extent of the history of each tree.
     pub history: Vec<HistoryView>,
     /// Milliseconds of the search.
     pub took_ms: f64,
@@ -105,7 +105,7 @@ impl Related {
         self.results.is_empty() && self.commits.as_ref().is_none_or(Vec::is_empty)
     }
 
-    /// How far the history is read, in a few words.
+    /// Describes the extent of the history in a few words.
     #[must_use]
     pub fn histories(&self) -> String {
         let mut sentences: Vec<String> = self.history.iter().map(HistoryView::sentence).collect();

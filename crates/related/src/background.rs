@@ -24,7 +24,7 @@ pub struct Background {
     last: Mutex<Option<Last>>,
 }
 
-/// What was opened last.
+/// The index opened last.
 struct Last {
     index: Weak<Index>,
     n_read: u64,

@@ -37,7 +37,7 @@ pub struct Commits {
     pub root: String,
     /// The commits, best first.
     pub results: Vec<CommitResult>,
-    /// How far the history is read.
+    /// Extent of the history of each tree.
     pub history: Vec<HistoryView>,
     /// Milliseconds of the search.
     pub took_ms: f64,

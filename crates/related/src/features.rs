@@ -1,4 +1,4 @@
-//! What is known of each place in relation to one that changes, as numbers.
+//! Features of each place in relation to one that changes, as numbers.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -162,16 +162,16 @@ pub(crate) const OFTEN_TOGETHER: f32 = 0.05;
 /// A share of 1, within rounding.
 pub(crate) const WHOLE: f32 = 0.999;
 
-/// What is known of a place in relation to a target.
+/// A place in relation to a target.
 #[derive(Debug, Clone)]
 pub struct Known {
     /// The unit.
     pub unit: usize,
     /// Number of its file.
     pub file: u32,
-    /// What it is.
+    /// Its class.
     pub class: Class,
-    /// Whether it is shown, if it is probable enough.
+    /// True if it is shown once it is probable enough.
     pub has_evidence: bool,
     /// Its features.
     pub features: Features,
@@ -196,10 +196,10 @@ const MAX_CALLERS: usize = 60;
 /// Number of definitions that a commit changes if it is about little.
 const FEW: usize = 8;
 
-/// What is recent loses weight this many times faster than the weight of commits.
+/// Recent changes lose weight this many times faster than the weight of commits.
 const RECENT: i32 = 12;
 
-/// What is known of a target.
+/// A target and the places that reach it.
 pub(crate) struct Target<'a> {
     pub candidate: u32,
     /// Its name without what contains it.
@@ -208,7 +208,7 @@ pub(crate) struct Target<'a> {
     pub reached: FxHashMap<u32, Reached>,
 }
 
-/// Whatever features are computed from.
+/// The data that features are computed from.
 #[derive(Clone, Copy)]
 pub struct Sources<'a> {
     /// The index of the tree.
@@ -341,7 +341,7 @@ impl<'a> Sources<'a> {
         Ok((Target { candidate, name, reached }, all))
     }
 
-    /// What is known of all places in relation to one of them, in their order.
+    /// All places in relation to one of them, in their order.
     ///
     /// # Errors
     /// When the index cannot be read.

@@ -1,5 +1,5 @@
-//! What else must change with a definition: its tests, callers and callees, what changes with it in the history, places
-//! with the same rare literals, near-duplicates, and documentation that names it.
+//! Finds what else must change with a definition: its tests, callers and callees, what changes with it in the history,
+//! places with the same rare literals, near-duplicates, and documentation that names it.
 //!
 //! A [`RelatedTree`] has the [`Relations`] and the history of an indexed tree, and answers a [`Question`]: it computes the
 //! [`Features`] of all places in relation to a target, gives each a probability, and finds the reasons of the first ones.

@@ -10,7 +10,7 @@ use crate::features::{FEATURES, Features};
 /// Number of features.
 pub const N_FEATURES: usize = FEATURES.len();
 
-/// What a place is: each has weights of its own.
+/// Class of a place: each has weights of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {

@@ -42,7 +42,7 @@ pub(crate) struct Request<'a> {
     pub targets: &'a [usize],
     /// Kinds of reasons; empty for all.
     pub kinds: &'a [Kind],
-    /// Whether `targets` have changed already, so that tests among them are tests of the change.
+    /// True if `targets` have changed already, so that tests among them are tests of the change.
     pub is_change: bool,
     /// Maximum number of places.
     pub limit: usize,
@@ -91,7 +91,7 @@ pub struct Reason {
     /// A line that shows it.
     #[serde(flatten)]
     pub line: Option<Line>,
-    /// Whether scopes or imports determine a call; false if only the name matches.
+    /// True if scopes or imports determine a call; false if only the name matches.
     pub certain: bool,
     /// The latest commits that changed both.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -110,7 +110,7 @@ pub struct Place {
     /// The same.
     #[serde(flatten)]
     pub definition: DefinitionView,
-    /// Whether it is test code.
+    /// True if it is test code.
     pub test: bool,
     /// Probability that it changes with the targets, 0 to 1.
     pub probability: f32,
@@ -118,7 +118,7 @@ pub struct Place {
     pub reasons: Vec<Reason>,
 }
 
-/// What is known of a place in relation to the target for which it is most probable.
+/// A place scored against the target for which it is most probable.
 #[derive(Clone)]
 struct Scored {
     probability: f32,
@@ -213,7 +213,7 @@ impl<'a> Sources<'a> {
         self.relations.file_of(other).is_foreign && !self.relations.file_of(target).is_foreign
     }
 
-    /// What a place is.
+    /// The class of a place.
     #[must_use]
     pub fn class(&self, candidate: u32) -> Class {
         let found = &self.relations.candidates[candidate as usize];
@@ -405,7 +405,7 @@ impl<'a> Sources<'a> {
         Some(Reason { line: Some(line), ..Reason::new(Kind::Type, words) })
     }
 
-    /// Whether a name means one thing in the tree.
+    /// Returns true if a name means one thing in the tree.
     fn is_only(&self, name: u32) -> bool {
         self.relations.n_named.get(&name) == Some(&1)
     }

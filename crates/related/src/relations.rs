@@ -84,7 +84,7 @@ pub(crate) struct RelatedFile {
     pub path: String,
     pub is_test: bool,
     pub is_documentation: bool,
-    /// Whether it is generated, or a copy of somebody else's code.
+    /// True if it is generated, or a copy of somebody else's code.
     pub is_foreign: bool,
     pub stem: Vec<u32>,
     /// Files that it imports, with the lines.
@@ -144,9 +144,9 @@ pub struct Relations {
 }
 
 impl Relations {
-    /// The relations of a tree; those that a file has of unchanged files are taken from there, and the file is replaced if
-    /// it lacks any. Failing to write it is not an error: it is a cache. `on_progress` is told the number of files that
-    /// were read, and of those to read.
+    /// The relations of a tree; a file provides those of unchanged files, and is replaced if it lacks any. Failing to
+    /// write it is not an error: it is a cache. `on_progress` is called with the number of files that were read, and
+    /// the number to read.
     #[must_use]
     pub fn open(index: &Index, kept_at: Option<&Path>, on_progress: &(dyn Fn(usize, usize) + Sync)) -> Self {
         let before = kept_at.and_then(Stored::read).unwrap_or_default();
@@ -454,7 +454,7 @@ pub(crate) fn own_part(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(_, own)| own)
 }
 
-/// What was read of a file.
+/// The links and units read from a file.
 struct FileRelations {
     links: FileLinks,
     units: Vec<StoredUnit>,

@@ -1,4 +1,4 @@
-//! What two units may share: literals, words of names, and words that documentation takes from code.
+//! Signals that two units may share: literals, words of names, and words that documentation takes from code.
 
 use quarry_text::{identifiers, parts};
 use xxhash_rust::xxh3::xxh3_64;

@@ -36,11 +36,11 @@ pub struct OpenOptions<'a> {
     pub cache: Option<PathBuf>,
     /// Maximum number of commits that are read; 0 for none.
     pub commits: usize,
-    /// Whether new commits are read; otherwise only what was read before counts.
+    /// Read new commits; otherwise only those read before count.
     pub reads_history: bool,
     /// Asked often; once true, reading the history ends with what was read.
     pub is_cancelled: &'a (dyn Fn() -> bool + Sync),
-    /// Told of progress.
+    /// Called with progress.
     pub on_event: &'a (dyn Fn(Event) + Sync),
 }
 
@@ -63,7 +63,7 @@ impl OpenOptions<'_> {
     }
 }
 
-/// How far the history of a searched path is read.
+/// Extent of the history of a searched path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HistoryView {
@@ -73,11 +73,11 @@ pub struct HistoryView {
     pub commits: usize,
     /// The newest one that the history goes back from; null if none was read.
     pub head: Option<String>,
-    /// Whether all commits were read that the limit allows.
+    /// True if all commits that the limit allows were read.
     pub complete: bool,
-    /// Whether older commits were left out because of the limit.
+    /// True if older commits were left out because of the limit.
     pub cut: bool,
-    /// Whether older commits are missing in the clone.
+    /// True if older commits are missing in the clone.
     pub shallow: bool,
     /// Why there is no history, or an older one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,12 +118,12 @@ pub struct RelatedTree {
     pub relations: Relations,
     /// The history.
     pub changes: Changes,
-    /// How far it is read, for each searched path.
+    /// Extent of the history of each searched path.
     pub histories: Vec<HistoryView>,
 }
 
 impl RelatedTree {
-    /// Opens them for a tree, and reads what is new. That there is no history is no error.
+    /// Opens them for a tree, and reads what is new. A missing history is not an error.
     #[must_use]
     pub fn open(tree: &Tree, options: &OpenOptions) -> Self {
         let (index, roots) = (&tree.index, roots_of(tree));
@@ -146,7 +146,7 @@ impl RelatedTree {
         Self { relations, changes, histories }
     }
 
-    /// What features are computed from.
+    /// The data that features are computed from.
     pub(crate) fn sources<'a>(&'a self, index: &'a Index) -> Sources<'a> {
         Sources { index, relations: &self.relations, changes: &self.changes }
     }
@@ -170,7 +170,7 @@ pub(crate) fn read_histories(roots: &[String], options: &OpenOptions) -> (bool, 
     (any_is_new, problems)
 }
 
-/// How far the history of a tree is read, without reading more.
+/// The extent of a tree's history, without reading more.
 #[must_use]
 pub fn history_status(root: &Path) -> Option<HistoryView> {
     let root = root.to_string_lossy();

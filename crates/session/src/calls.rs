@@ -31,7 +31,7 @@ pub struct DefinitionView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Callers {
-    /// What was asked for.
+    /// The query, as given.
     pub query: String,
     /// Absolute path that all paths are relative to, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,11 +41,11 @@ pub struct Callers {
     pub roots: Vec<String>,
     /// The definitions of the name or at the position.
     pub definitions: Vec<DefinitionView>,
-    /// Where it is called.
+    /// The calls of it.
     pub callers: Vec<SiteView>,
     /// Total number, including those left out of `callers`.
     pub total: usize,
-    /// How many of these are matched by name only.
+    /// Number of these that are matched by name only.
     pub by_name: usize,
     /// Number of other calls of the same name, which scopes or imports give another target.
     pub elsewhere: usize,
@@ -104,20 +104,20 @@ pub struct SiteView {
     pub callee: String,
     /// The receiver of the call.
     pub receiver: Option<String>,
-    /// Whether scopes or imports determine what is called.
+    /// True if scopes or imports determine the called definition.
     pub certain: bool,
-    /// What is called; empty unless that is certain.
+    /// The called definitions; empty unless that is certain.
     pub definitions: Vec<DefinitionView>,
     /// Definitions with the called name, if it is not certain: any of them may be called, or something outside of the
     /// tree.
     pub candidates: Vec<DefinitionView>,
 }
 
-/// What something calls.
+/// The callees of definitions.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Callees {
-    /// What was asked for.
+    /// The query, as given.
     pub query: String,
     /// Absolute path that all paths are relative to, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -138,7 +138,7 @@ pub struct Callees {
     pub open_ms: f64,
 }
 
-/// What a definition calls.
+/// The callees of a definition.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CalleesOfDefinition {
@@ -159,9 +159,9 @@ pub struct CalleesOfDefinition {
 pub struct CalleeView {
     /// The name as written in the code.
     pub name: String,
-    /// Where it is called, 1-based.
+    /// Lines of the calls, 1-based.
     pub lines: Vec<u32>,
-    /// What is called: several definitions of one name in a file, such as overloads, are one callee.
+    /// The called definitions: several of one name in a file, such as overloads, are one callee.
     pub definitions: Vec<DefinitionView>,
 }
 
@@ -171,7 +171,7 @@ pub struct CalleeView {
 pub struct UnknownView {
     /// The name as written in the code.
     pub name: String,
-    /// Where it is called, 1-based.
+    /// Lines of the calls, 1-based.
     pub lines: Vec<u32>,
     /// Definitions with that name: any of them may be called, or something outside of the tree.
     pub candidates: Vec<DefinitionView>,
@@ -183,7 +183,7 @@ pub struct UnknownView {
 pub struct ExternalView {
     /// The name as written in the code.
     pub name: String,
-    /// Where it is called, 1-based.
+    /// Lines of the calls, 1-based.
     pub lines: Vec<u32>,
 }
 

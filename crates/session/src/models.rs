@@ -195,7 +195,7 @@ fn split_options(path: &Path) -> (PathBuf, Option<String>) {
 /// Models that re-rank results.
 #[derive(Debug, Clone, Default)]
 pub struct Rerank {
-    /// Quality; that of the settings if none.
+    /// Quality; by default, the one in the settings.
     pub quality: Option<Quality>,
     /// The encoder that re-ranks, instead of the one that comes with the program.
     pub reranker: Option<PathBuf>,

@@ -94,7 +94,7 @@ impl BehindView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Answer<Q> {
-    /// What was asked.
+    /// The question.
     #[serde(flatten)]
     pub question: Q,
     /// Absolute path that the paths of the results are relative to; null if several paths were searched.
@@ -105,14 +105,15 @@ pub struct Answer<Q> {
     pub roots: Vec<String>,
     /// Best first.
     pub results: Vec<ResultView>,
-    /// Whether the confidence reaches the threshold; null for a long text searched by words alone without a given threshold.
+    /// True if the confidence reaches the threshold; null for a long text searched by words alone without a given
+    /// threshold.
     pub confident: Option<bool>,
     /// Confidence that a result answers, 0 to 1.
     pub confidence: f32,
     /// The quality that ranked the results of a query: `best` if a re-ranker did, else `fast`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quality: Option<&'static str>,
-    /// What to know about the answer: how the query was read, and what was left out.
+    /// Notes on the answer: how the query was read, and what was left out.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub notes: Vec<String>,
     /// The files that have changed since, while a server updates the index.
@@ -124,11 +125,11 @@ pub struct Answer<Q> {
     pub open_ms: f64,
 }
 
-/// What follows the results of an [`Answer`] when they are sent one by one.
+/// The end of an [`Answer`] whose results are sent one by one.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AnswerEnd<Q> {
-    /// What was asked.
+    /// The question.
     #[serde(flatten)]
     pub question: Q,
     /// Absolute path that the paths of the results are relative to; null if several paths were searched.
@@ -139,14 +140,15 @@ pub struct AnswerEnd<Q> {
     pub roots: Vec<String>,
     /// Number of the results.
     pub total: usize,
-    /// Whether the confidence reaches the threshold; null for a long text searched by words alone without a given threshold.
+    /// True if the confidence reaches the threshold; null for a long text searched by words alone without a given
+    /// threshold.
     pub confident: Option<bool>,
     /// Confidence that a result answers, 0 to 1.
     pub confidence: f32,
     /// The quality that ranked the results of a query: `best` if a re-ranker did, else `fast`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quality: Option<&'static str>,
-    /// What to know about the answer: how the query was read, and what was left out.
+    /// Notes on the answer: how the query was read, and what was left out.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub notes: Vec<String>,
     /// The files that have changed since, while a server updates the index.
@@ -244,16 +246,16 @@ pub struct UnitView {
     /// Explanation of its rank, in sentences, if requested.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub reasons: Vec<String>,
-    /// How the score is computed, if requested.
+    /// The computation of the score, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub explanation: Option<Explanation>,
     /// The lines that are shown.
     #[serde(skip)]
     pub blocks: Vec<Block>,
-    /// Whether the blocks show the declaration.
+    /// True if the blocks show the declaration.
     #[serde(skip)]
     pub is_declared: bool,
-    /// Whether the file has changed, or is gone, since it was indexed, so that the lines may be those of other code.
+    /// True if the file has changed, or is gone, since it was indexed, so that the lines may belong to other code.
     #[serde(skip)]
     pub is_outdated: bool,
 }

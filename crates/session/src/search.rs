@@ -31,7 +31,7 @@ const MAX_RANKED: usize = 10_000;
 /// least 0.42.
 const MIN_SIMILARITY: f32 = 0.4;
 
-/// What `search` was asked.
+/// The question of a `search`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SearchQuestion {
@@ -50,7 +50,7 @@ impl From<Query> for SearchQuestion {
     }
 }
 
-/// What `similar` was asked.
+/// The question of a `similar`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SimilarQuestion {

@@ -173,9 +173,9 @@ pub struct Layer {
     pub languages: Option<BTreeMap<String, String>>,
     /// Globs of files that may be found; those of the command line come after them.
     pub globs: Option<Vec<String>>,
-    /// Whether generated code may be found.
+    /// True if generated code may be found.
     pub generated: Option<bool>,
-    /// Whether vendored code may be found.
+    /// True if vendored code may be found.
     pub vendored: Option<bool>,
     /// When to color; `"always"` counts in your own settings only.
     #[serde(deserialize_with = "color_named")]

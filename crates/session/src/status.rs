@@ -23,7 +23,7 @@ pub struct StatusView {
     /// Index directories that are not used, because this user did not write them on this machine.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub ignored: Vec<PathBuf>,
-    /// Whether the index is up to date.
+    /// True if the index is up to date.
     pub fresh: bool,
     /// Why it is stale.
     pub reason: Option<String>,
@@ -31,7 +31,7 @@ pub struct StatusView {
     pub holds: Option<Holds>,
 }
 
-/// What an index holds.
+/// Contents of an index.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "IndexContent"))]
 pub struct Holds {
@@ -67,9 +67,9 @@ pub struct RememberedView {
     pub model: Option<String>,
     /// Larger files are skipped.
     pub max_bytes: Option<u64>,
-    /// Whether hidden files are found.
+    /// True if hidden files are found.
     pub hidden: Option<bool>,
-    /// Whether ignored files are found.
+    /// True if ignored files are found.
     pub ignored: Option<bool>,
 }
 

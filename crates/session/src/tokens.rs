@@ -1,4 +1,4 @@
-//! Tokens as a public tokenizer counts them: o200k_base, that of OpenAI's models since 2024. Other models split text
+//! Tokens as a public tokenizer counts them: o200k_base, used by OpenAI's models since 2024. Other models split text
 //! into about as many.
 
 use std::cmp::Reverse;
@@ -75,7 +75,7 @@ fn count_word(word: &[u8], ranks: &Ranks) -> usize {
     }
     let union =
         |start: usize, end: usize| ranks.get(&word[start..end]).map(|&rank| Reverse((rank, start, end)));
-    // Where the token that begins at a byte ends, and where the one before it begins.
+    // The end of the token that begins at each byte, and the start of the token before it.
     let mut ends: Vec<Option<usize>> = (1..=word.len()).map(Some).collect();
     let mut previous: Vec<usize> = (0..word.len()).map(|start| start.saturating_sub(1)).collect();
     let mut unions: BinaryHeap<_> = (2..=word.len()).filter_map(|end| union(end - 2, end)).collect();

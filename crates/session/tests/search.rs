@@ -207,7 +207,7 @@ fn pasted_messages_are_found() {
     let found = fixture.found("open the log of \"nowhere\"", &fixture.request());
     assert_eq!(found.hits[0].name, "open_log");
     assert!(found.notes[0].contains("no line matches it exactly"), "{:?}", found.notes);
-    // What is asked for exactly, and is not there, is not there.
+    // An exact query without a match finds nothing.
     assert!(fixture.names("\"nowhere\"", &fixture.request()).is_empty());
     assert!(fixture.names("/no.where/", &fixture.request()).is_empty());
     assert_eq!(fixture.names("\"/var/log/\"", &fixture.request()), ["other"]);

@@ -123,7 +123,7 @@ fn an_index_that_is_gone_is_built_again_and_asked_once_more() {
         Ok(())
     };
     assert_eq!(lost(&session, &panic), (found(), 2, 1));
-    // What fails again is told.
+    // An error that occurs again is reported.
     assert_eq!(lost(&session, &|_| Err(damaged().into())), (Err("units: is cut".to_owned()), 2, 1));
     assert!(lost(&session, &|_| Err(replaced().into())).0.is_err());
     assert_eq!(lost(&session, &|_| Err(Error::EmptyQuery.into())).1, 1, "the index is not to blame");

@@ -51,7 +51,7 @@ fn heading_at(lines: &Lines, row: usize) -> Option<(usize, String, usize)> {
         .then(|| (level, String::from_utf8_lossy(text).into_owned(), 2))
 }
 
-/// The last row of the block that a row delimits, if its content is no AsciiDoc; the last of all if it has no end.
+/// The last row of the block that a row delimits, if its content is not AsciiDoc; the last of all if it has no end.
 fn delimited(lines: &Lines, row: usize) -> Option<usize> {
     let text = row_text(lines, row);
     let is_fence = text.starts_with(b"```");

@@ -59,8 +59,8 @@ pub(crate) fn value_at(text: &[u8], at: usize) -> Option<Range<usize>> {
     Some(start..end)
 }
 
-/// The string at a span; none if something else is there. What is no character in it (half of a surrogate pair, bytes that
-/// are not UTF-8) is replaced.
+/// The string at a span; none if something else is there. Invalid characters (half of a surrogate pair, bytes that are
+/// not UTF-8) are replaced.
 pub(crate) fn string(text: &[u8], span: Range<usize>) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     struct Text<'a>(#[serde(borrow)] Cow<'a, str>);

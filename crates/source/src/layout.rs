@@ -70,7 +70,7 @@ struct Open {
     /// Kind and name of its other units.
     kind: UnitKind,
     name: String,
-    /// Index of the unit that holds its beginning; until there is one, that of the container around it.
+    /// Index of the unit that holds its beginning; until there is one, the `parent` of the container around it.
     parent: Option<usize>,
 }
 

@@ -8,8 +8,8 @@ use crate::section::{Headings, Sections, n_characters, row_text, uniform};
 /// Shorter lines of punctuation may be something else, such as an ellipsis, unless they are as long as a title.
 const MIN_ADORNMENT: usize = 4;
 
-/// The sections of a text, whose headings are marked by lines of punctuation below, or above and below: the order in
-/// which these occur first is that of their levels.
+/// The sections of a text, whose headings are marked by lines of punctuation below, or above and below: these are
+/// ranked in the order of their first occurrence.
 pub(crate) fn find_sections(lines: &Lines, headings: &mut Headings) -> Structure {
     let mut sections = Sections::new(headings, lines.source().len());
     let mut row = 0;
@@ -59,7 +59,7 @@ fn heading_at(lines: &Lines, row: usize) -> Option<Heading> {
         return None;
     }
     let (character, length) = uniform(row_text(lines, row + 1))?;
-    // The last line of a paragraph is no title.
+    // The last line of a paragraph is not a title.
     let follows_text = row > 0 && !lines.is_blank(row - 1) && {
         let before = row_text(lines, row - 1);
         uniform(before).is_none() && !before.starts_with(b"..")

@@ -36,7 +36,7 @@ struct Remembered {
 impl Stems {
     /// Calls `work` with the stems of this thread.
     pub(crate) fn with<T>(work: impl FnOnce(&mut Self) -> T) -> T {
-        // What `work` calls may come here too: it gets stems of its own.
+        // `work` may call this again; the inner call gets its own stems.
         let mut stems = STEMS.take().unwrap_or_else(|| Box::new(Self::new()));
         let result = work(&mut stems);
         STEMS.set(Some(stems));

@@ -160,8 +160,8 @@ impl PairModel for CrossEncoder {
         &self.id
     }
 
-    /// The logit of the one label, or how much that of the second label is above that of the first. Fails when the
-    /// tokenizer does, or gives a token for which the model has no vector.
+    /// The logit of the only label, or the difference between the logits of the second label and the first. Fails when
+    /// the tokenizer does, or gives a token for which the model has no vector.
     fn log_odds(&self, pairs: &[(&str, &str)]) -> Result<Vec<f32>, EmbedError> {
         let tokens = pairs.par_iter().map(|pair| self.tokenize(*pair)).collect::<Result<Vec<_>, _>>()?;
         let (ids, seconds): (Vec<Vec<u32>>, Vec<usize>) = tokens.into_iter().unzip();

@@ -14,7 +14,7 @@ use tokenizers::Tokenizer;
 
 use super::reader::guarded;
 
-/// Tokens of code for which the model has room, and nodes of variables: as many as those who published it use.
+/// Maximum tokens of code and nodes of variables, as in the published model.
 const CODE_LENGTH: usize = 256;
 const NODES_LENGTH: usize = 64;
 

@@ -89,7 +89,7 @@ impl Int4Matrix<'_> {
         values
     }
 
-    /// [`Int8Matrix::quantize`] the dequantized matrix with so many columns, without dequantizing it.
+    /// [`Int8Matrix::quantize`] the dequantized matrix with `n_columns` columns, without dequantizing it.
     pub(crate) fn to_int8(&self, n_columns: usize) -> Int8Matrix {
         let n_columns = n_columns.max(GROUP);
         let mut values = vec![0; self.bytes.len() * 2];
@@ -204,7 +204,7 @@ pub(crate) struct Packed {
 }
 
 impl Int8Matrix {
-    /// Quantizes each row of a matrix with so many columns by the factor that maps its largest value to ±127.
+    /// Quantizes each row of a matrix with `n_columns` columns by the factor that maps its largest value to ±127.
     pub(crate) fn quantize(values: &[f32], n_columns: usize) -> Int8Matrix {
         let mut quantized = vec![0; values.len()];
         let factors = quantized

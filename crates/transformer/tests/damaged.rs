@@ -13,7 +13,7 @@ use quarry_transformer::trainable::{MATCHER_FILE, Trainable};
 use serde_json::json;
 use zip::write::SimpleFileOptions;
 
-/// A safetensors file with this header and so many bytes after it.
+/// A safetensors file with this header and `n_bytes` zeros after it.
 fn safetensors(header: &str, n_bytes: usize) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &vec![0; n_bytes]].concat()
 }

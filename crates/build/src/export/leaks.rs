@@ -350,7 +350,7 @@ mod tests {
                 "{language:?}"
             );
         }
-        // What differs in a word is other code; a blank text is like no other.
+        // One different word makes it different code; a blank text matches nothing.
         assert_eq!(known.find_code(&ComparedCode::new(&bare.replace('+', "-"), None)), None);
         known.add_code(&ComparedCode::new(" ", None));
         assert_eq!(known.find_code(&ComparedCode::new("\n", None)), None);

@@ -32,15 +32,15 @@ const API_RATING: &str = "api-rating";
 /// The grade of an explanation that agrees with the documentation in full.
 pub const FULL_UNDERSTANDING: u8 = 2;
 
-/// Understanding counts as saturated from this share of that of the most popular functions.
+/// Understanding counts as saturated from this fraction of the understanding of the most popular functions.
 const SATURATED: f64 = 0.95;
 
-/// The most popular functions are those of as many ranges as it takes to have this number of them: two that are known by
-/// chance are not a reference for the others.
+/// The most popular functions are taken from the top ranges until there are this many: two that are known by chance are
+/// not a reference for the others.
 const MOST_POPULAR: u64 = 10;
 
-/// Mean grade that the most popular functions need: if a model understands even these only in part, it has to be told of
-/// all of them.
+/// Mean grade that the most popular functions need: a model that understands even these only in part needs explanations
+/// of all of them.
 const SUFFICIENT: f64 = 1.0;
 
 #[derive(Serialize)]
@@ -178,7 +178,7 @@ pub(crate) fn step(plan: &Plan, authoring: &Authoring<'_>, graph: &Key) -> Resul
     Ok(Step::new(STEP, VERSION, &identity, &[graph]))
 }
 
-/// Functions with documentation, as many of each range of popularity as the plan wants.
+/// A sample of functions with documentation, from each range of popularity the number in the plan.
 pub(crate) fn sample(plan: &Plan, documented: &Documented, graph: &Path) -> Result<Vec<Api>, BuildError> {
     let mut ranges: BTreeMap<u32, BTreeMap<String, Api>> = BTreeMap::new();
     jsonl::for_each(&graph.join(APIS), &mut |api: Api, _| {

@@ -43,7 +43,7 @@ pub struct WrittenEstimate {
 }
 
 impl WrittenEstimate {
-    /// Adds the cost of so many questions with so many tokens of prompts and answers.
+    /// Adds the cost of `questions` with these numbers of prompt and answer tokens.
     fn with_cost(self, author: &AuthorPlan, questions: f64, input: f64, output: f64) -> Self {
         let prices = author.model.input_price.zip(author.model.output_price);
         Self {
@@ -110,7 +110,7 @@ pub fn estimate_written(
     Ok(Some(estimate.with_cost(author, estimate.questions as f64, input, output)))
 }
 
-/// The typical cost of writing so many queries for codes of a mean size, with summaries of so many functions.
+/// The typical cost of writing `n_queries` queries for codes of a mean size, with summaries of `n_functions` functions.
 pub(crate) fn of_written(
     author: &AuthorPlan,
     n_functions: f64,
@@ -128,7 +128,7 @@ pub(crate) fn of_written(
     estimate.with_cost(author, n_functions + 2.0 * n_queries, input, output)
 }
 
-/// The typical cost of asking for the categories of so many codes.
+/// The typical cost of asking for the categories of `n_codes` codes.
 pub(crate) fn of_categories(author: &AuthorPlan, n_codes: f64, code_bytes: f64) -> WrittenEstimate {
     let input = n_codes * (code_bytes / BYTES_PER_TOKEN + PROMPT_TOKENS);
     let output = n_codes * CATEGORY_TOKENS;

@@ -15,8 +15,8 @@ use crate::step::Step;
 /// Maximum number of failed questions before the remaining ones are skipped.
 const MAX_FAILURES: usize = 25;
 
-/// The directory, in that of a build, with answers and the log of calls. It is kept whatever changes, so that nothing is
-/// paid for twice.
+/// The directory, inside that of a build, with answers and the log of calls. It is always kept, so that nothing is paid
+/// for twice.
 pub const WRITTEN: &str = "written";
 
 /// Makes the models of a plan ready, with the directory of the plan and the one for answers: they are asked from here, or

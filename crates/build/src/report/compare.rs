@@ -18,11 +18,11 @@ pub struct StepChange {
     pub name: String,
     /// Counts that differ: those of the first and of the second build; `None` if a build has no such count.
     pub counts: BTreeMap<String, [Option<u64>; 2]>,
-    /// Which of the two builds have the step.
+    /// True for each of the two builds that has the step.
     pub is_in: [bool; 2],
 }
 
-/// What differs between two builds.
+/// Differences between two builds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "BuildComparison")]
 pub struct Comparison {
@@ -47,11 +47,11 @@ pub struct Comparison {
 pub struct Damage {
     /// Path relative to the directory of the build, `/` between parts.
     pub path: String,
-    /// How it has changed.
+    /// The kind of change.
     pub kind: DamageKind,
 }
 
-/// How a file of an export has changed.
+/// The kind of change to a file of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[schemars(inline)]
 #[serde(rename_all = "lowercase")]

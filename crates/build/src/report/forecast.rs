@@ -302,7 +302,7 @@ fn count(
     })
 }
 
-/// The number of queries that are kept of so many, by the first [`QUERIES`].
+/// The number of queries kept of `n_read`, estimated from the first [`QUERIES`].
 fn of_first(n_read: usize, n_kept: usize) -> Amount {
     if n_read <= QUERIES {
         return Amount::exact(n_kept);

@@ -24,7 +24,7 @@ pub enum CallKind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CallRules {
-    /// As Query4Code's code: every call whose last part is that of a function of the project.
+    /// As in Query4Code's code: every call whose last part is the name of a function of the project.
     #[default]
     Released,
     /// As its paper speaks of calls: not a call of something that is imported from elsewhere, and not one that only ends

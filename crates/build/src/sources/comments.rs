@@ -289,7 +289,7 @@ mod tests {
         let expected = &[("Cronbach's alpha (ingroup)", "alpha(d)"), ("Calculate Cohen's d_z", "d_z(a)")];
         released(script, expected);
         fixed("r", script, expected);
-        // What is left of a letter that is not ASCII may be no letter.
+        // The released code splits letters that are not ASCII, and a remaining byte may not be a letter.
         let script = "# Über ändern\nn <- 3\n# Übung ñandú\nn <- 4\n".as_bytes();
         released(script, &[("Ã\u{83}Â\u{9c}ber Ã\u{83}Â¤ndern", "n <- 3")]);
         fixed("r", script, &[("Über ändern", "n <- 3"), ("Übung ñandú", "n <- 4")]);

@@ -257,7 +257,7 @@ fn hostile_archives_are_refused() {
     renamed[zip.len() - 26] ^= 2;
     check_refused(&renamed, "\"c.py\" is listed at the end of the archive");
     check_refused(b"not an archive at all, but a text of some length\n".repeat(20).as_slice(), "expected");
-    // What stands in place of a header is not quoted.
+    // Junk in place of a header is not quoted.
     let junk: Vec<u8> = (0..2048_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let error = archive(&junk).unwrap_err().to_string();
     assert!(error.contains("expected a tar or zip archive") && error.len() < 300, "{error}");
@@ -280,7 +280,7 @@ fn the_checksum_of_a_compressed_archive_is_verified() {
     changed[at + 2] = b'-';
     check_refused(&changed, "cannot be read to its end: corrupt gzip stream");
     check_refused(&packed[..packed.len() - 8], "cannot be read to its end");
-    // The members of a file are one stream; what is no member is refused.
+    // The members of a file are one stream; trailing data that is not a member is refused.
     let (one, two) = tar.split_at(700);
     assert_eq!(archive(&[gzip(one), gzip(two)].concat()).unwrap().0.len(), 1);
     check_refused(&[&packed[..], b"more"].concat(), "cannot be read to its end");
@@ -417,7 +417,7 @@ fn data_sets_that_name_no_language_are_pools() {
         assert_eq!((first.kind, first.returns_value), (CodeKind::Function, Some(true)), "{name}");
         assert_eq!(first.documentation.is_empty(), name == "gecs.jsonl", "{name}");
     }
-    // What cannot be recognized is counted, or takes the language of the plan.
+    // Code in an unrecognized language is counted, or takes the language of the plan.
     write("codes.json", serde_json::json!([{"code-idx": 0, "code": "x"}]).to_string());
     let error = read(SourceKind::DataSet, path("codes.json")).unwrap_err().to_string();
     assert!(error.contains("found none in 1 codes; give the source `language`"), "{error}");

@@ -334,7 +334,7 @@ fn what_the_model_does_not_know_without_documentation_is_explained_to_it() {
             return answered(if knows { "It reads or folds." } else { "Perhaps it does something." });
         }
         if system.contains("without looking at its documentation") {
-            // Of the documentation nothing was shown before, and the explanation is that of the model.
+            // No documentation was shown before, and the explanation is the model's own.
             assert!(
                 question.contains("what it does.") && question.contains("It reads") == knows,
                 "{question}"
@@ -510,7 +510,7 @@ fn code_is_written_for_queries_that_nothing_answers() {
     made(&plan, &out).unwrap();
     assert_eq!((server.count(), files(&out.join("exports"))), (n_asked, exports));
 
-    // What a person rejects is not exported by the next build.
+    // Code that a person rejects is not exported by the next build.
     let ledger = out.join("judging-1.ledger");
     let judging = quarry_judge::Plan::open(&path("judge.toml"), Some(&ledger)).unwrap();
     let writer = Writer::open(&ledger).unwrap();

@@ -20,7 +20,7 @@ const READ_DOCSTRINGS: &str = include_str!("api_docs.py");
 /// Number of names passed to one run of the program: few, so that a package that hangs costs few others.
 const NAMES_AT_ONCE: usize = 20;
 
-/// What documentation is written, where that is asked for.
+/// Options for writing the documentation of called functions.
 #[derive(Debug, Args)]
 pub struct ApiDocsArgs {
     /// Only write the documentation of called functions of other packages, as found in installed packages, to this

@@ -177,7 +177,7 @@ struct StepView {
     name: String,
     /// Hash that names the directory of the step.
     key: String,
-    /// Whether the step is done.
+    /// True if the step is done.
     done: bool,
     /// Counts of the finished step.
     counts: BTreeMap<String, u64>,

@@ -30,7 +30,7 @@ pub struct CheckArgs {
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CheckedFiles {
-    /// Whether no file has errors.
+    /// True if no file has errors.
     ok: bool,
     /// The checked files.
     files: Vec<CheckedFile>,

@@ -54,7 +54,7 @@ pub struct ConvertArgs {
     paths: Vec<PathBuf>,
 }
 
-/// Which of several grades for one query and document counts.
+/// Choice among several grades for one query and document.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum GradesArg {
     /// Treat different grades as an error

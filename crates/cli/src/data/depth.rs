@@ -16,7 +16,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     args.layout.print(&report, || report.methods.iter().fold(Sections::new(), section))
 }
 
-/// How often candidates answer, by rank.
+/// Frequency of candidates that answer, by rank.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "CandidateDepth"))]
 pub struct DepthReport {

@@ -23,7 +23,7 @@ pub struct DistractorsArgs {
     /// Number of distractors per query
     #[arg(long, value_name = "N", default_value_t = 99, value_parser = crate::settings::at_least_one)]
     count: usize,
-    /// Where to draw them from
+    /// Documents to draw from
     #[arg(long, value_name = "RULE", default_value = "uniform")]
     sampling: SamplingArg,
     /// Draw no document with the same text as one that answers the query

@@ -58,7 +58,7 @@ struct ListedField {
     name: &'static str,
     /// Kind.
     kind: &'static str,
-    /// Whether every record has it.
+    /// True if every record has it.
     required: bool,
     /// Description.
     about: &'static str,

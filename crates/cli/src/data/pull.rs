@@ -64,7 +64,7 @@ struct PulledFile {
     kept: u64,
     /// Hash of its content.
     sha256: String,
-    /// Whether the hash is the expected one.
+    /// True if the hash is the expected one.
     verified: bool,
 }
 

@@ -20,7 +20,7 @@ use super::models::{ModelArgs, Models};
 use crate::settings::up_to;
 use crate::{new_file, output};
 
-/// Whether abstention is measured.
+/// Options for abstention.
 #[derive(Debug, Args)]
 pub struct AbstentionArgs {
     /// Also measure how well scores predict which queries are answered badly: nAUC of each metric, as in MTEB

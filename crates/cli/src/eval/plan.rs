@@ -46,7 +46,7 @@ pub struct RunArgs {
     layout: LayoutArgs,
 }
 
-/// The machine and program of a run: kept apart from the results, which are the same on every machine.
+/// The machine and program of a run: kept separate from the results, which are the same on every machine.
 #[derive(Serialize)]
 struct Environment {
     version: &'static str,

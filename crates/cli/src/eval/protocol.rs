@@ -519,7 +519,7 @@ struct InputDescription {
     name: &'static str,
     /// Description.
     about: &'static str,
-    /// Whether it may be omitted.
+    /// True if it may be omitted.
     optional: bool,
     /// Formats that the input may have; empty for any.
     formats: &'static [&'static str],

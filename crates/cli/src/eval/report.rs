@@ -101,7 +101,7 @@ mod served {
             if !path.is_dir() && is_page(path) {
                 all.push(Shown::Page(path.clone()));
             } else if results.is_file() {
-                // What is malformed is said now, and not only in a browser.
+                // Malformed results are reported now, not only in a browser.
                 read(&results)?;
                 all.push(Shown::Results(results));
             }

@@ -11,7 +11,7 @@ use super::PlanArgs;
 use crate::eval::arguments::LayoutArgs;
 use crate::output;
 
-/// How a judge's confidence is measured.
+/// Options for measuring a judge's confidence.
 #[derive(Debug, Args)]
 pub struct CalibrationArgs {
     /// Instead measure how well the confidence of one plan's judge is calibrated, by the labels in the file of its

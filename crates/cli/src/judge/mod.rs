@@ -59,7 +59,7 @@ enum Command {
     Audit(audit::AuditArgs),
 }
 
-/// Which plan, and where its ledger is.
+/// A plan and the location of its ledger.
 #[derive(Debug, Clone, Args)]
 pub struct PlanArgs {
     /// Plan, in TOML, or the plan of a build whose judge is meant
@@ -148,10 +148,10 @@ impl PlanArgs {
     }
 }
 
-/// How programs are kept in.
+/// Isolation options for test programs.
 #[derive(Clone, Debug, Args)]
 pub struct IsolationArgs {
-    /// How to isolate test programs
+    /// Isolation of test programs
     #[arg(long, value_enum, default_value_t = Engine::Bubblewrap)]
     isolation: Engine,
     /// Image to run programs in, instead of this machine's /usr; it needs sh, env, tar, prlimit and the interpreters
@@ -239,7 +239,7 @@ pub struct RunArgs {
     layout: LayoutArgs,
 }
 
-/// Where programs run and models are asked.
+/// Options for where programs run and models are asked.
 #[derive(Debug, Args)]
 pub struct WorkplaceArgs {
     #[command(flatten)]

@@ -39,9 +39,9 @@ struct ExportArgs {
     /// File to write, whose name ends in .csv or .jsonl; the instructions are written beside it, ending in .md
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// What people are asked: a name (`quarry judge people guidelines` lists them), or a file like those in
-    /// crates/judge/guidelines [default: cosqa-plus; results for one side, preference for two, generated for
-    /// generated code]
+    /// Guideline for people: a name (`quarry judge people guidelines` lists them), or a file like those in
+    /// crates/judge/guidelines [default: cosqa-plus; results for one side, preference for two, generated for generated
+    /// code]
     #[arg(long, value_name = "NAME")]
     guideline: Option<String>,
     /// Ask people to write a test program for each pair

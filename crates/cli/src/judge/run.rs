@@ -41,7 +41,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a run would do and cost.
+/// Estimated work and cost of a run.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct JudgeEstimate {
@@ -61,7 +61,7 @@ pub struct JudgeEstimate {
     typical_seconds: f64,
     /// Number of judged pairs by which these are estimated; 0 if they are assumed.
     estimated_from_pairs: u64,
-    /// What the budget of the plan leaves; null without a limit.
+    /// Remaining budget of the plan; null without a limit.
     budget_left: BudgetLeft,
 }
 

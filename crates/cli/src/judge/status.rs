@@ -44,14 +44,14 @@ pub struct Status<'a> {
     report: JudgeReport,
     /// While judging is under way.
     pace: Option<Pace>,
-    /// What counts as executable.
+    /// Rule that decides which programs count as executable.
     executable_rule: &'static str,
     /// Of the file's labels with the judge's.
     krippendorff_alpha: Option<f64>,
     /// The members, if the label is a majority.
     #[serde(skip_serializing_if = "Option::is_none")]
     members: Option<MemberAgreement>,
-    /// What options cost and changed, if any.
+    /// Costs and effects of the judge's options, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     options: Option<OptionCosts>,
     /// Numbers of queries with generated code that answers them, and with generated code that does not; null if nothing
@@ -60,7 +60,7 @@ pub struct Status<'a> {
     generated: Option<[usize; 2]>,
     /// Pairs without a label, with the reason.
     unresolved: Vec<(String, String)>,
-    /// Whether these are all, to be listed one by one.
+    /// True if these are all, to be listed one by one.
     #[serde(skip)]
     all: bool,
 }

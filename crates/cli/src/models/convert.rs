@@ -161,7 +161,7 @@ pub struct Loss {
     measured: Measured,
 }
 
-/// What the conversion changed.
+/// Effect of the conversion on results.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(untagged)]

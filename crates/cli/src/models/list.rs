@@ -44,7 +44,7 @@ pub struct ModelList {
 struct ModelView {
     /// Its name; the tree of a tuned one.
     name: String,
-    /// Where it is.
+    /// Location.
     place: ModelLocation,
     /// `static`, or what `config.json` calls it; null if it cannot be read.
     architecture: Option<String>,
@@ -54,7 +54,7 @@ struct ModelView {
     bytes: u64,
     /// xxh3 of the weights.
     checksum: String,
-    /// What `--model` takes.
+    /// Value to pass to `--model`.
     path: PathBuf,
     /// Why it cannot be used; null if it can.
     problem: Option<String>,

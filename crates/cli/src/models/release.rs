@@ -44,8 +44,8 @@ impl fmt::Display for Source {
 /// Installs the model of `--quality best` unless it is installed; returns its directory, which exists whole or not at all.
 ///
 /// # Errors
-/// When it cannot be had from `from`, is not that of this version, or cannot be written, and when something else has its
-/// place.
+/// When it cannot be fetched from `from`, is not the model of this version, or cannot be written, and when something
+/// else is in its place.
 pub fn pull(from: Option<&str>) -> anyhow::Result<PathBuf> {
     let name = shipped::RERANKER;
     let files: Vec<KnownFile> = shipped::reranker_files()
@@ -59,7 +59,7 @@ pub fn pull(from: Option<&str>) -> anyhow::Result<PathBuf> {
     let source = source(name, from)?;
     fs::create_dir_all(&models).with_context(|| new_file::cannot_write(&models))?;
     let _lock = lock(&models.join(format!(".{name}.lock")))?;
-    // Who had the lock may have installed it.
+    // The previous holder of the lock may have installed it.
     if let Some(found) = installed(&files, &target)? {
         return Ok(found);
     }
@@ -95,8 +95,8 @@ pub fn pull(from: Option<&str>) -> anyhow::Result<PathBuf> {
     Ok(target)
 }
 
-/// The directory from which searches take the model, if it is that of this version. What a pull can replace counts as
-/// not installed.
+/// The directory from which searches take the model, if it is that of this version. A model that a pull can replace
+/// counts as not installed.
 fn installed(files: &[KnownFile], target: &Path) -> anyhow::Result<Option<PathBuf>> {
     let Ok(found) = model::reranker() else { return Ok(None) };
     match known::verify(&found, files) {

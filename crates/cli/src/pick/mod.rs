@@ -96,7 +96,7 @@ pub fn run(mut args: PickArgs) -> anyhow::Result<ExitCode> {
 /// Shows the state and takes events, until one of them ends it.
 fn choose(screen: &mut Screen, search: &Search, state: &mut State) -> anyhow::Result<Step> {
     loop {
-        // What was typed meanwhile is taken together.
+        // Handle pending key presses first, then search once.
         if !event::poll(Duration::ZERO)? {
             if state.is_outdated() {
                 state.show(search.run(state.query())?);
@@ -132,7 +132,7 @@ impl Search {
         let request = UnitsRequest { limit, threshold, ..UnitsRequest::new(&self.ranking) };
         let trees = self.tree.names();
         let request = UnitsRequest { trees: &trees, ..request };
-        // What is being typed may not be whole yet.
+        // A query may be incomplete while it is being typed.
         let asked = Query::parse(query).unwrap_or_else(|_| Query::plain(query));
         let found = quarry_session::search(&self.tree.index, asked, &request)?;
         let choice = |hit: Hit| {

@@ -68,7 +68,7 @@ pub struct Report {
     sources: Vec<Row>,
     /// All questions.
     overall: Row,
-    /// Whether it is significantly better overall, and significantly worse by no source.
+    /// True if it is significantly better overall, and significantly worse by no source.
     pub is_better: bool,
     /// Directory of the tuned model; null if it is not kept.
     pub kept: Option<PathBuf>,

@@ -265,7 +265,7 @@ fn several_folders_are_ranked_together_and_can_change() {
         let found = client::found(&client.execute("quarry.search", arguments));
         assert!(has(&found, "fold") && !has(&found, "connect"), "{found:?}");
     }
-    // What is not saved in either.
+    // Unsaved text in either folder.
     client.open("other/paper.py", "def crease(paper):\n    \"\"\"Crease a sheet.\"\"\"\n    return paper\n");
     assert!(has(&client.search("crease a sheet"), "crease"));
     let status = client.execute("quarry.status", json!([]));
@@ -299,13 +299,13 @@ fn changed_files_are_found() {
     assert!(!has(&client.search("measure the temperature"), "thermometer"));
     let path = client.path("tree/weather/now.py");
     write(&path, "def thermometer(air):\n    \"\"\"Measure the temperature.\"\"\"\n    return air.heat\n");
-    // As the client tells.
+    // Reported by the client.
     let change = json!({"uri": client.uri("tree/weather/now.py"), "type": 1});
     client.notify("workspace/didChangeWatchedFiles", json!({"changes": [change]}));
     // A search does not wait long for that.
     client.execute("quarry.refresh", json!([]));
     assert!(has(&client.search("measure the temperature"), "thermometer"));
-    // As the system tells.
+    // Reported by the operating system.
     write(&path, "def barometer(air):\n    \"\"\"Measure the pressure.\"\"\"\n    return air.weight\n");
     let start = Instant::now();
     while !has(&client.search("measure the pressure"), "barometer") {

@@ -55,7 +55,7 @@ pub struct Duplicate {
     pub row: String,
     /// The other, as `file:line`.
     pub same_as: String,
-    /// Whether the other is in the other data set.
+    /// True if the other is in the other data set.
     pub is_leak: bool,
 }
 

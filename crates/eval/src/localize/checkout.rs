@@ -144,7 +144,7 @@ mod tests {
             (names.concat(), left_out)
         };
         assert_eq!(files(&first, 9), ("a.pyb.pyc.py".to_owned(), 0));
-        // What was written for another commit counts like what is written now.
+        // Files written for another commit count like those written now.
         assert_eq!(files(&second, 9), ("a.pyb.py".to_owned(), 1));
         assert_eq!(files(&first, 7), ("a.pyc.py".to_owned(), 1));
     }

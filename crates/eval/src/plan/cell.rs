@@ -41,7 +41,7 @@ pub struct RankedQuery {
 pub struct FirstDocument {
     /// Id of the document.
     pub document: String,
-    /// Whether the document is relevant.
+    /// True if the document is relevant.
     pub relevant: bool,
     /// Beginning of the text.
     pub text: String,

@@ -183,7 +183,7 @@ pub struct PlannedRun {
     pub name: String,
     /// Settings of the grid, and the seed.
     pub settings: Vec<String>,
-    /// Whether it was trained before.
+    /// True if it was trained before.
     pub trained: bool,
     /// Estimated time.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -323,7 +323,7 @@ impl TrainedModels {
         self.directories.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// The path of a model for a seed, by its number: of a trained one that of its directory, with the options of `path`;
+    /// The path of a model for a seed, by its number: for a trained one its directory, with the options of `path`;
     /// others are in the directory of the data.
     pub(super) fn located(&self, path: &Path, data: &Path, seed: usize) -> PathBuf {
         let Some((name, options)) = trained_name(path) else { return data.join(path) };
@@ -338,8 +338,8 @@ impl TrainedModels {
         path.into()
     }
 
-    /// Number of seeds over which a method is measured: that of its trained models, of which those with one are used with
-    /// each.
+    /// Number of seeds over which a method is measured: the number of its trained models with several seeds; those with
+    /// one are used with each.
     pub(super) fn n_seeds(&self, paths: &[&Path]) -> Result<usize, EvalError> {
         let of = |path: &&Path| Some(self.of(trained_name(path)?.0).len());
         let mut numbers: Vec<usize> = paths.iter().filter_map(of).filter(|n| *n != 1).collect();
@@ -633,7 +633,7 @@ fn failed(name: &str, source: TrainerError) -> EvalError {
     EvalError::Training { name: name.to_owned(), source }
 }
 
-/// The combination with the greatest mean, the first of several; the only one whatever it has.
+/// The combination with the largest mean, the first one in a tie; the only one even without a mean.
 fn best(combinations: &[TrainedCombination]) -> Option<usize> {
     if combinations.len() == 1 {
         return Some(0);

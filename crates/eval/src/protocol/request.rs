@@ -118,10 +118,10 @@ pub struct ProtocolOptions {
     /// Source of distractors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampling: Option<Sampling>,
-    /// Whether to exclude documents with the same text as an answer from distractors.
+    /// Exclude documents with the same text as an answer from distractors.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub without_twins: bool,
-    /// Whether to only classify pairs as matching or not, without ranking.
+    /// Only classify pairs as matching or not, without ranking.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub matching_only: bool,
     /// Length of the lists that are evaluated.
@@ -133,10 +133,10 @@ pub struct ProtocolOptions {
     /// Part of the queries to measure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fold: Option<Fold>,
-    /// Whether to follow the published code where it differs from the paper.
+    /// Follow the published code where it differs from the paper.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub as_released: bool,
-    /// Whether models read as many tokens as the published script lets them, with a run of white space as one space.
+    /// Have models read as many tokens as the published script lets them, with a run of white space as one space.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub as_published: bool,
 }

@@ -11,7 +11,7 @@ use super::RepositorySamples;
 /// Penalty of the squared weights.
 const PENALTY: f64 = 5.0;
 
-/// Of the places without evidence that did not change, one in so many counts, and for as many.
+/// Of the places without evidence that did not change, one in this many is sampled, with this weight.
 const SAMPLED: usize = 20;
 
 /// Inputs: the features, and 1 for the intercept.

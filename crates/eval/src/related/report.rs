@@ -19,7 +19,7 @@ const N_BINS: usize = 10;
 /// Probability from which a place is shown as likely.
 const LIKELY: f64 = 0.5;
 
-/// What is asked.
+/// Kind of question.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -87,7 +87,7 @@ impl Means {
     }
 }
 
-/// How well a method answers the questions of a kind.
+/// Scores of a method on questions of one kind.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "RelatedMethod")]
 pub struct MethodScores {
@@ -113,7 +113,7 @@ pub struct Reliability {
     pub false_alarms: f64,
 }
 
-/// What is reported.
+/// Report on related places.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct RelatedReport {
     /// Number of samples by repository, with its main language.
@@ -124,7 +124,7 @@ pub struct RelatedReport {
     pub methods: BTreeMap<QuestionKind, Vec<MethodScores>>,
     /// Recall@10 of the product over that of the best simple ranking.
     pub gains: BTreeMap<QuestionKind, f64>,
-    /// How well probabilities hold, over all samples.
+    /// Reliability of probabilities over all samples.
     pub reliability: Reliability,
 }
 

@@ -38,7 +38,7 @@ pub struct Labels {
     people: Vec<String>,
     /// Key of the cookies.
     key: Vec<u8>,
-    /// Whose each link is that was not used yet; that of the organizer is nobody's.
+    /// Owner of each link that has not been used yet; the organizer's link has none.
     links: Mutex<HashMap<String, Option<String>>>,
     /// Progress of the judge of the same plan.
     status: Box<MakeTables>,

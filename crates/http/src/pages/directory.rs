@@ -74,7 +74,7 @@ pub(crate) async fn directory(
                 }
             }
         };
-        // What is searched for here is searched for below the directory.
+        // Searches from this page are limited to the directory.
         let below = params.with("tree", &name);
         let below = if path.is_empty() { below.without("dir") } else { below.with("dir", path) };
         Ok(whole(&app.trees, &below, &inside(""), body).into_string())

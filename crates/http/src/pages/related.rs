@@ -1,4 +1,4 @@
-//! What else must change with a definition or a file, and the commits behind it.
+//! The page of related places: what else must change with a definition or a file, and the commits behind it.
 
 use axum::extract::{Path, State};
 use axum::response::Html;
@@ -175,7 +175,7 @@ fn commit_list(commits: &[CommitView]) -> Markup {
     html! { ul .commits { @for commit in commits { li { (commit_line(commit)) } } } }
 }
 
-/// How far the histories are read, with the names of the trees if there are several.
+/// The extent of each history, with the names of the trees if there are several.
 fn histories(histories: &[HistoryView], names: &[String]) -> Markup {
     html! {
         @for (history, name) in histories.iter().zip(names) {

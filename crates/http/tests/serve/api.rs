@@ -132,7 +132,7 @@ fn agents_call_the_same_tools() {
     assert_eq!(call("/mcp/none", "tools/list", serde_json::json!({})).status, 404);
     let foreign = served.request("POST", "/mcp", &["Origin: https://evil.example", head[0], head[1]], "{}");
     assert_eq!(foreign.status, 403);
-    // What is wrong with a message is said as JSON-RPC has it.
+    // Malformed messages get the error codes of JSON-RPC.
     let long = "x".repeat(500_000);
     for (method, head, body, status, code, words) in [
         ("POST", &head[..], "garbage", 400, -32700, "not JSON"),
@@ -270,7 +270,7 @@ fn a_stream_has_the_results_of_a_search_one_by_one() {
     let end = &found[2].1;
     assert_eq!((end["total"].as_u64(), &end["confidence"]), (Some(2), &whole["confidence"]));
     assert!(end["query"] == "retry with backoff" && end.get("results").is_none(), "{end}");
-    // What is wrong with a request has a status of its own.
+    // Invalid requests get an error status of their own.
     for path in ["?q=x&limit=0", "", "?q=%E2%80%A6", "?q=x&other=1"] {
         let reply = served.get(&format!("/api/v1/search/stream{path}"));
         assert_eq!((reply.status, reply.header("content-type")), (400, Some("application/problem+json")));
@@ -407,7 +407,7 @@ fn violation(value: &Value, schema: &Value, whole: &Value, at: &str) -> Option<S
     if let Value::Object(object) = value {
         for (name, part) in object {
             let of_name = schema["properties"].get(name).or_else(|| schema.get("additionalProperties"));
-            // What no schema describes would drift.
+            // Fields without a schema would drift.
             let is_open = schema["anyOf"].is_array() || schema["allOf"].is_array();
             match of_name.filter(|schema| schema.is_object()) {
                 Some(of_name) => {

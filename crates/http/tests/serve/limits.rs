@@ -83,7 +83,7 @@ fn a_thousand_streams_wait_for_the_index_beside_others() {
     while !served.get("/metrics").body.contains("quarry_streams_open 1000\n") {
         thread::sleep(Duration::from_millis(20));
     }
-    // More than there may be are refused, and told when to come back.
+    // Requests beyond the limit are refused, with the time to retry.
     let mut more: Vec<_> = (0..40).map(|_| served.connect()).collect();
     let refused = more.iter_mut().filter_map(|stream| {
         stream.write_all(request).unwrap();
@@ -93,7 +93,7 @@ fn a_thousand_streams_wait_for_the_index_beside_others() {
     });
     assert_eq!(refused.count(), 16);
     served.show();
-    // All of them search at once: others are answered, or told when to come back.
+    // All of them search at once: others are answered, or refused with the time to retry.
     while served.get("/api/v1/search?q=retry").status == 503 {
         thread::sleep(Duration::from_millis(20));
     }

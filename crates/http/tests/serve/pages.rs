@@ -95,7 +95,7 @@ fn examples_are_of_the_tree() {
     assert!(start.contains("href=\"/?q=connect\"><code>connect</code>"));
     let found = served.get("/?q=opens+a+connection+to+a+host").body;
     assert!(found.contains("line=1#L1\">connect</a>"), "{found}");
-    // Where nothing has a description, there still is an example.
+    // Without any description, there still is an example.
     let served = serve_with(&[("a.py", "def f():\n    return 1\n")], Start::default());
     assert!(served.get("/").body.contains("q=retry+with+backoff"));
 }

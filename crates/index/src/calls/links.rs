@@ -211,7 +211,7 @@ impl Links<'_> {
             };
             let module = Module::new(&import.module, &from, &self.modules);
             add(&module);
-            // What is imported from a package may be a module.
+            // Names imported from a package may be modules.
             for name in &import.names {
                 let parts = [module.parts.as_slice(), std::slice::from_ref(&name.name)].concat();
                 add(&module.with_parts(&parts));

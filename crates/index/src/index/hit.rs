@@ -48,14 +48,14 @@ pub struct ScoreParts {
     pub coverage: f32,
     /// Fused score of the unit's and the file's words, relative to the best unit: 0 to 1.
     pub words: f32,
-    /// How well the path matches the query.
+    /// Match of the path with the query.
     #[serde(rename = "place")]
     pub path: f32,
-    /// How well the names of the unit match the query.
+    /// Match of the unit's names with the query.
     pub name: f32,
-    /// Whether it defines the symbol that the query is, or one that it mentions.
+    /// True if it defines the symbol that the query is, or one that it mentions.
     pub defines: bool,
-    /// How exactly that symbol is spelled like its name: 1, or less in another case or with a misspelled letter.
+    /// Exactness of the symbol's spelling: 1, or less in another case or with a misspelled letter.
     pub exactness: f32,
     /// Factor for the kind of code, such as tests and generated code.
     pub demotion: f32,

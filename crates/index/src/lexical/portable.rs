@@ -186,7 +186,7 @@ pub fn term_weights<'a>(
     weights.into_iter().map(|(term, frequency)| (term, saturated(frequency))).collect()
 }
 
-/// The weight of a term that occurs in so many of all texts: the one of [`LexicalIndex::scores`].
+/// The weight of a term that occurs in `n_matches` of `n_texts` texts: the one of [`LexicalIndex::scores`].
 #[must_use]
 pub fn inverse_document_frequency(n_texts: u64, n_matches: u64) -> f32 {
     super::inverse_frequency(n_texts as f32, n_matches as f32)

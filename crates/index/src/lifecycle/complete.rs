@@ -245,7 +245,7 @@ pub(crate) fn take_over(
     if !previous.iter().any(is_known) {
         return Ok(());
     }
-    // Where each text was embedded: part and row.
+    // Locations of each embedded text: part and row.
     let mut known: HashMap<u128, Vec<(usize, usize)>> =
         new.iter().flat_map(|part| &part.hashes).map(|&hash| (hash, Vec::new())).collect();
     if known.is_empty() {

@@ -19,7 +19,7 @@ pub struct Explanation {
     pub name: &'static str,
     /// Value of the number.
     pub value: f32,
-    /// How it is computed from `parts`; `None` for a leaf.
+    /// The operation that computes it from `parts`; `None` for a leaf.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub combination: Option<Combination>,
     /// The numbers that it is computed from, in this order.
@@ -27,7 +27,7 @@ pub struct Explanation {
     pub parts: Vec<Explanation>,
 }
 
-/// How a number is computed from others.
+/// The operation that combines numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "lowercase")]

@@ -223,9 +223,9 @@ pub fn is_reexport(path: &str, kinds: impl IntoIterator<Item = UnitKind>) -> boo
 }
 
 /// Ranks units so that each file's best comes before the second ones of others: the scores of a file's units, best
-/// first, are multiplied by 1, `factor`, `factor`², ... (0 to 1), but at least by the `minimum` of the unit: one whose name
-/// the query has is no further result of a kind. `units` contains (file, unit, score); the result is in descending order of
-/// the new scores, ties in ascending order of units.
+/// first, are multiplied by 1, `factor`, `factor`², ... (0 to 1), but at least by the `minimum` of the unit: one whose
+/// name the query has is not just another result of its kind. `units` contains (file, unit, score); the result is in
+/// descending order of the new scores, ties in ascending order of units.
 #[must_use]
 pub fn diversify(
     mut units: Vec<(u32, usize, f32)>,

@@ -1,4 +1,4 @@
-//! Vectors of the passages that units are read in by a re-ranker: a unit has as many as its text is long.
+//! Vectors of the passages that units are read in by a re-ranker: longer units have more of them.
 
 use std::sync::Arc;
 
@@ -251,7 +251,7 @@ mod tests {
         let source = format!("{line}\n").repeat(5);
         let two = format!("head\n{line}\n{line}\n");
         assert_eq!(passages(&format!("head\n{source}")), [two.clone(), two, format!("head\n{line}\n")]);
-        // What has no end of line, and characters of several bytes.
+        // Text without line ends, and characters of several bytes.
         let long = "ä".repeat(3000);
         let all = passages(&format!("head\n{long}"));
         assert!(all.iter().all(|passage| passage.len() <= "head\n".len() + PASSAGE_BYTES), "{all:?}");

@@ -94,7 +94,7 @@ fn a_reranker_orders_questions_about_functions() {
     assert!(hits[1].parts.reranker_factor < 0.1, "{:?}", hits[1].parts);
     // The vectors of the index are those of the first model, so it is not built again.
     assert!(fixture.open_with(Some(WordHashes::new("words"))).unwrap().built.is_none());
-    // What is asked by its name is found by its name.
+    // A unit that is asked for by name is found by name.
     assert_eq!(paths(&search(&preferring, "first"))[0], "a.py");
 }
 
@@ -148,7 +148,7 @@ fn a_cross_encoder_has_the_last_word() {
     let both = search(&open("again", reranked), QUERY);
     assert_eq!(both.iter().map(|hit| hit.parts.reranker).fold(0.0, f32::max), 1.0);
     assert!(both.iter().all(|hit| hit.parts.cross_encoder != 0.0));
-    // What cannot be read counts like the worst that was.
+    // An unreadable unit counts like the worst one that was read.
     fs::remove_file(fixture.root().join("b.py")).unwrap();
     let hits = search(&index, QUERY);
     assert_eq!((hits[1].parts.cross_encoder, hits[1].parts.cross_encoder_factor), (0.0, 1.0));
@@ -262,7 +262,7 @@ fn one_process_at_a_time_embeds_in_the_background() {
     fixture.write("a.py", "def first(socket):\n    \"\"\"Wait until the zebra arrives.\"\"\"\n");
     let index = open_counting(&fixture, &COUNT);
     assert_eq!(embed_ahead(&index, NEVER), counts(1, 0));
-    // Where nothing can be written, nothing is computed.
+    // If nothing can be written, nothing is computed.
     taken(&COUNT);
     fs::remove_file(fixture.index_directory().join("ahead.lock")).unwrap();
     fs::create_dir(fixture.index_directory().join("ahead.lock")).unwrap();
@@ -281,7 +281,7 @@ fn units_of_several_trees_are_embedded_ahead() {
     assert_eq!(taken(&COUNT), 0);
 }
 
-/// With a re-ranker of stored vectors, of up to so many units, which counts how often it is loaded.
+/// Opens the index with a re-ranker of stored vectors, of up to `max_units` units, and counts how often it is loaded.
 fn open_stored(fixture: &Fixture, max_units: usize, n_loaded: &Arc<AtomicUsize>) -> Index {
     let n_loaded = Arc::clone(n_loaded);
     let load = move || {

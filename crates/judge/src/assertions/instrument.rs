@@ -293,11 +293,10 @@ mod tests {
             "def check(holds, m)\n  raise m unless holds and m\nend\n",
             "def check(holds, m)\n  raise m unless q_t(2, (holds and m), q_z)\nend\n",
         );
-        // What a function of the program checks is reported inside of it if possible, otherwise by whether it
-        // returns.
+        // Checks in a function of the program are reported inside it if possible, otherwise by whether it returns.
         let own = "const assert = (c, m) => c || fail(m);\nassert(a);\n";
         check("javascript", own, "const assert = (c, m) => c || fail(m);\nq_e(q_b(2), (assert(a)), q_z);\n");
-        // What returns in any case is reported where it decides, or not at all.
+        // A function that always returns is reported where it decides, or not at all.
         let printing = own.replace("fail(m)", "console.log('FAIL', m)");
         check("javascript", &printing, &printing);
         let printing = "const fail = (m) => console.log(m);\n".to_owned() + own;

@@ -518,7 +518,7 @@ mod tests {
             let minutes = session.writer.ledger().reply(&session.form.name, 1, "a").unwrap().unwrap().minutes;
             assert_eq!(minutes, None, "a change has no time of its own");
         }
-        // What is in the ledger is known when it is opened again.
+        // Answers in the ledger are known when it is opened again.
         let session = session(directory.path(), 3, 1);
         assert_eq!(session.answer_of("a", 1, Stage::Final), Some(answer("2")));
         assert_eq!(session.next("a", now).unwrap().number, 2);

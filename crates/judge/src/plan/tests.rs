@@ -244,7 +244,7 @@ fn members_are_not_links_that_lead_elsewhere() {
     assert!(open(&format!("prompts = 'prompts'\n{PLAN}")).is_ok());
     std::os::unix::fs::symlink("../../secret", at("plan/prompts/arbiter.toml")).unwrap();
     refused(&format!("prompts = 'prompts'\n{PLAN}"));
-    // What is written elsewhere is named on the command line.
+    // Outputs elsewhere must be named on the command line.
     for entry in ["ledger", "record", "cache"] {
         for path in ["../shared", "/tmp/shared", "a/../../shared", ".profile"] {
             let error = open(&format!("{entry} = '{path}'\n{PLAN}")).unwrap_err();

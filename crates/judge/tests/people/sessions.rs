@@ -114,7 +114,7 @@ fn verdicts_before_and_after_testing_are_both_kept() {
     assert!(session.next("ann", start).is_none());
     let late = session.answer("ann", 1, Stage::Untested, &item_answer("no", "", ""), true, start).unwrap();
     assert!(matches!(late, Submission::Other(_)), "{late:?}");
-    // What was said before a restart may have been said before a test.
+    // An answer given before a restart may have been given before a test.
     let first = |session: &Session, given: &ItemAnswer| {
         session.answer("bob", 1, Stage::Untested, given, true, start).unwrap()
     };

@@ -147,7 +147,7 @@ pub struct NoisyDifference {
     pub interval: Interval,
     /// Share of the resamples in which the order of both is that of their plain means.
     pub kept: f64,
-    /// Whether the interval is on the side of the plain difference: the order survives.
+    /// True if the interval is on the side of the plain difference: the order survives.
     pub survives: bool,
 }
 

@@ -170,7 +170,7 @@ impl Pool {
     #[must_use]
     pub fn next(&self, n: usize, seed: u64) -> Vec<NextJudgment> {
         let draws = self.draws(seed);
-        // How uncertain it is which of two methods is better: 1 if both are equally likely.
+        // Uncertainty about which of two methods is better: 1 if both are equally likely.
         let uncertainty = |a: usize, b: usize| {
             let better = draws.iter().filter(|means| means[a] > means[b]).count() as f64 / draws.len() as f64;
             4.0 * better * (1.0 - better)

@@ -218,7 +218,7 @@ proptest! {
     ) {
         let mut file: Value = serde_json::from_slice(&original).unwrap();
         for (at, value) in changes {
-            // What serde_json cannot hold is still written as it is.
+            // Values that serde_json cannot hold are still written as they are.
             let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String("@".to_owned() + value));
             replace(&mut file, at, &value);
         }

@@ -150,7 +150,7 @@ impl CustomOp2 for Attention {
 }
 
 impl Attention {
-    /// The gradient of the rows of a text; returns that of the biases.
+    /// The gradient of the rows of a text; returns the gradient of the biases.
     fn backward(
         &self,
         text: usize,

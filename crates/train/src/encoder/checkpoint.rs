@@ -217,7 +217,7 @@ pub(super) fn check_directory(directory: &Path) -> Result<(), TrainError> {
         .filter(|name| !RUN_FILES.contains(&name.as_str()) && !is_partial(name))
         .collect();
     match names.iter().min() {
-        // What a run wrote before it removed its checkpoint it writes again.
+        // Files that a run wrote before it removed its checkpoint are written again.
         _ if directory.join(CHECKPOINT_FILE).exists() => Ok(()),
         None => Ok(()),
         Some(_) if names.iter().any(|name| name == "model.safetensors") => {

@@ -82,7 +82,7 @@ pub enum Progress {
         /// Rows left out because they contain special tokens of the tokenizer, as GenCodeSearchNet leaves them out.
         n_special: usize,
     },
-    /// A teacher has read so many of all texts, or pairs of texts.
+    /// Progress of a teacher that reads texts, or pairs of texts.
     Teacher {
         /// Texts or pairs done.
         done: usize,
@@ -461,7 +461,7 @@ fn accumulate(
     Ok((sum.loss / n, sum.gradients))
 }
 
-/// Returns whether training ends: so many epochs are not better than the best before them.
+/// Returns whether training ends: `patience` epochs in a row are not better than the best before them.
 fn stops(evaluations: &[Evaluation], best: Option<&Evaluation>, patience: usize) -> bool {
     let (Some(last), Some(best)) = (evaluations.last(), best) else { return false };
     patience > 0 && last.epoch - best.epoch >= patience

@@ -57,7 +57,7 @@ fn cpu() -> String {
 }
 
 impl Report {
-    /// Reads that of a directory; `None` if its run has not ended.
+    /// Reads the report in a directory; `None` if its run has not ended.
     ///
     /// # Errors
     /// When the file cannot be read.

@@ -21,8 +21,8 @@ pub(super) fn reciprocal_ranks(ranked: &[Ranked]) -> Vec<f64> {
     ranked.iter().map(|code| 1.0 / (1 + code.above) as f64).collect()
 }
 
-/// The NDCG of the first ten codes for each query, with gains of 1: the sum of 1 / log2(rank + 1) over the codes that answer
-/// it, by its greatest possible value. Of equal scores, codes that do not answer come first.
+/// The NDCG of the first ten codes for each query, with gains of 1: the sum of 1 / log2(rank + 1) over the codes that
+/// answer it, divided by its maximum possible value. Of equal scores, codes that do not answer come first.
 pub(super) fn ndcg(ranked: &[Ranked]) -> Vec<f64> {
     let mut ordered = ranked.to_vec();
     ordered.sort_unstable();

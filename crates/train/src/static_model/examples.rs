@@ -45,7 +45,7 @@ pub(super) struct Examples {
     query_hash: Vec<u64>,
     /// Equal for examples with the same answer.
     code_hash: Vec<u64>,
-    /// Equal to that of an answer with the same text.
+    /// Equal to the `code_hash` of an answer with the same text.
     negative_hash: Vec<u64>,
     /// Examples of one group may share a batch.
     group: Vec<u32>,

@@ -73,7 +73,7 @@ impl Validation {
                     let score = |row: usize| dot(&rows[row * self.dimension..][..self.dimension], query);
                     let own = score(at);
                     let is_other = |row: usize| batch.code_hash[row] != batch.code_hash[at];
-                    // What is not below it is above it: NaN is never first.
+                    // Anything not below it counts as above: NaN is never first.
                     let is_above = |row: usize| score(row).partial_cmp(&own) != Some(Ordering::Less);
                     let above = (0..n).filter(|&row| is_other(row) && is_above(row)).count();
                     1.0 / (above + 1) as f64

@@ -160,7 +160,7 @@ fn fewer_layers_learn_to_read_queries_into_the_space_of_a_teacher() {
         let [first, last] = [0, 19].map(|at| outcome.evaluations[at].clone());
         assert!(last.loss < 0.8 * first.loss, "from {first:?} to {last:?}");
         results.push(last.loss);
-        // What was written has one layer, and finds code among vectors that it did not make itself.
+        // The written model has one layer, and finds code among vectors that it did not make itself.
         let config = fs::read_to_string(out.join("config.json")).unwrap();
         assert!(config.contains("\"num_hidden_layers\": 1"), "{config}");
         let student = TransformerModel::load(&out).unwrap();
@@ -227,7 +227,7 @@ fn every_objective_trains_and_its_model_loads() {
             } else {
                 assert_eq!(loaded.unwrap(), 16, "{objective:?}");
             }
-            // What was trained can be trained on.
+            // A trained model can be trained further.
             if options.is_empty() {
                 assert!(Trainable::read(&out).is_ok());
             }

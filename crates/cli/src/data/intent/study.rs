@@ -85,11 +85,11 @@ pub struct StudyReport {
     raters: usize,
     /// Krippendorff's alpha of several raters, on whether queries look for code.
     alpha: Option<f64>,
-    /// How well the rules agree with the raters.
+    /// Agreement of the rules with the raters.
     rules: Scores,
 }
 
-/// How well something agrees with people on which queries look for code.
+/// Agreement with people on which queries look for code.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 struct Scores {

@@ -14,7 +14,7 @@ use crate::criterion::Criterion;
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 #[schemars(rename = "StudyAgreement")]
 pub struct AgreementRow {
-    /// Whether they wrote test programs.
+    /// True if they wrote test programs.
     pub tests: bool,
     /// The criterion of their labels.
     pub criterion: Criterion,

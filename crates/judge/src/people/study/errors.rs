@@ -11,9 +11,9 @@ fn stratum(tested: bool) -> &'static str {
     if tested { "tested" } else { "untested" }
 }
 
-/// The labels of a judge against the majority of people, or against the label in the file where people gave none, apart for
-/// pairs that it ran tests for and others. Each count is weighted, so that the share of positive labels is that among all
-/// pairs of the judge.
+/// The labels of a judge against the majority of people, or against the label in the file where people gave none,
+/// separately for pairs with and without tests. Each count is weighted, so that the share of positive labels is that
+/// among all pairs of the judge.
 ///
 /// # Errors
 /// When the ledger cannot be read, or no pair has both labels.

@@ -173,7 +173,7 @@ pub struct Disagreement {
     pub criterion: Criterion,
     /// The majority of people; `None` if there is none.
     pub majority: Option<bool>,
-    /// Whether people disagree among themselves, rather than only a judge with them.
+    /// True if people disagree among themselves, rather than only a judge with them.
     pub among_people: bool,
     /// The annotators' labels: name, label, comment.
     pub labels: Vec<(String, bool, String)>,

@@ -7,6 +7,7 @@ pub mod shipped;
 pub mod static_model;
 mod token_match;
 pub mod vocabulary;
+mod word_vectors;
 
 use std::error::Error;
 use std::io;

@@ -68,7 +68,7 @@ enum Bytes {
 }
 
 #[repr(C, align(64))]
-struct Aligned<T: ?Sized>(T);
+pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
 
 static BUILTIN: &Aligned<[u8]> = &Aligned(*include_bytes!("../models/static.bin"));
 
@@ -129,6 +129,11 @@ impl StaticModel {
             return Err(bad("contains NaN or infinity; train or copy it again".to_owned()));
         }
         Ok(model)
+    }
+
+    /// The hash of all bytes after the header, low half first.
+    pub(crate) fn checksum(&self) -> [u32; 2] {
+        bytemuck::from_bytes::<Header>(&self.bytes()[..size_of::<Header>()]).checksum
     }
 
     /// Its tables in full precision, to continue training, as far as quantization to int8 preserved them.

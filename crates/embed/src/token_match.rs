@@ -10,6 +10,7 @@ use simsimd::SpatialSimilarity;
 
 use crate::StaticModel;
 use crate::static_model::Parts;
+use crate::word_vectors::WordVectors;
 
 /// Distinct tokens of texts that one thread compares with a query: enough to pay for handing them out.
 const TOKENS_PER_TASK: usize = 128;
@@ -17,18 +18,38 @@ const TOKENS_PER_TASK: usize = 128;
 /// Texts whose similarities one thread computes.
 const TEXTS_PER_TASK: usize = 64;
 
+/// Weight of the static model in the cosine of two tokens that have a word vector, too.
+const STATIC_SHARE: f32 = 0.5;
+
 /// The tokens of a query, to be compared with texts.
 pub struct QueryTokens<'a> {
     parts: Parts<'a>,
+    words: Option<WordVectors<'a>>,
     tokens: Vec<QueryToken<'a>>,
 }
 
 struct QueryToken<'a> {
-    row: &'a [i8],
-    /// Undoes the row's length.
-    factor: f32,
+    row: Row<'a>,
+    word: Option<Row<'a>>,
     /// Its share of the query, from the length of its vector: its weight in the model.
     weight: f32,
+}
+
+/// A vector in 8 bits.
+struct Row<'a> {
+    values: &'a [i8],
+    length: f32,
+}
+
+impl<'a> Row<'a> {
+    fn new(values: &'a [i8]) -> Self {
+        Self { values, length: dot(values, values).sqrt() }
+    }
+
+    /// The cosine with another; 0 where either is 0.
+    fn cosine(&self, other: &Self) -> f32 {
+        dot(self.values, other.values) * inverse(self.length * other.length)
+    }
 }
 
 impl StaticModel {
@@ -42,8 +63,20 @@ impl StaticModel {
         ids
     }
 
+    /// The distinct tokens of a query, compared by the vectors of this model alone.
     #[must_use]
     pub fn query_tokens(&self, query: &str) -> QueryTokens<'_> {
+        self.tokens_of_query(query, None)
+    }
+
+    /// The same, compared by the word vectors that come with the program, too: for the built-in model, whose tokens they
+    /// belong to.
+    #[must_use]
+    pub fn query_words(&self, query: &str) -> QueryTokens<'_> {
+        self.tokens_of_query(query, WordVectors::of(self))
+    }
+
+    fn tokens_of_query<'a>(&'a self, query: &str, words: Option<WordVectors<'a>>) -> QueryTokens<'a> {
         let parts = self.parts();
         let mut ids = Vec::new();
         parts.tokenizer.tokens(query, |id, _| {
@@ -55,13 +88,14 @@ impl StaticModel {
             .into_iter()
             .map(|id| {
                 let (row, scale) = parts.query_row(id as usize);
-                let length = length(row);
-                QueryToken { row, factor: inverse(length), weight: length * scale }
+                let row = Row::new(row);
+                let word = words.and_then(|words| words.row(id as usize)).map(Row::new);
+                QueryToken { weight: row.length * scale, row, word }
             })
             .collect();
         let total: f32 = tokens.iter().map(|token| token.weight).sum();
         tokens.iter_mut().for_each(|token| token.weight *= inverse(total));
-        QueryTokens { parts, tokens }
+        QueryTokens { parts, words, tokens }
     }
 }
 
@@ -110,10 +144,13 @@ impl QueryTokens<'_> {
 
     /// Computes the cosines of a token of a text with each token of the query.
     fn cosines(&self, id: usize, cosines: &mut [f32]) {
-        let row = self.parts.document_row(id);
-        let factor = inverse(length(row));
+        let row = Row::new(self.parts.document_row(id));
+        let word = self.words.and_then(|words| words.row(id)).map(Row::new);
         for (cosine, token) in cosines.iter_mut().zip(&self.tokens) {
-            *cosine = dot(token.row, row) * token.factor * factor;
+            *cosine = token.row.cosine(&row);
+            if let (Some(of_query), Some(of_text)) = (&token.word, &word) {
+                *cosine = STATIC_SHARE * *cosine + (1.0 - STATIC_SHARE) * of_query.cosine(of_text);
+            }
         }
     }
 
@@ -172,10 +209,6 @@ fn dot(a: &[i8], b: &[i8]) -> f32 {
     i8::dot(a, b).unwrap_or_default() as f32
 }
 
-fn length(row: &[i8]) -> f32 {
-    dot(row, row).sqrt()
-}
-
 /// 1 over a length; 0 of 0.
 fn inverse(length: f32) -> f32 {
     if length > 0.0 { 1.0 / length } else { 0.0 }
@@ -221,6 +254,15 @@ mod tests {
         for (found, expected) in found.into_iter().zip([0.0, 1.0, 0.0, 0.0, 1.0]) {
             assert!((found - expected).abs() < 1e-2, "{found} {expected}");
         }
+    }
+
+    #[test]
+    fn word_vectors_know_words_that_documentation_does_not_pair() {
+        let model = StaticModel::builtin();
+        let texts = [model.token_ids("currency"), model.token_ids("scroll"), model.token_ids("money")];
+        let texts: Vec<&[u16]> = texts.iter().map(Vec::as_slice).collect();
+        let found = model.query_words("money").similarities(&texts);
+        assert!(found[2] > found[0] && found[0] > found[1] + 0.2, "{found:?}");
     }
 
     #[test]

@@ -134,6 +134,8 @@ pub struct Scores {
     pub matched: Vec<f32>,
     /// Share of the terms, weighted by inverse document frequency, that occur in any text, 0 to 1.
     pub known: f32,
+    /// True for each term that occurs in any text.
+    pub is_known: Vec<bool>,
 }
 
 /// Groups of consecutive texts.
@@ -309,7 +311,7 @@ impl TermMatches {
         let mut texts = vec![0.0; n_texts];
         let mut matched = vec![0.0; n_texts];
         let mut groups = vec![0.0; n_groups];
-        let mut idf = Vec::new();
+        let (mut idf, mut all_known) = (Vec::new(), Vec::new());
         let mut known = 0.0_f32;
         for term in terms {
             let matches = || self.of_parts.iter().map(|part| &part[term]);
@@ -317,6 +319,7 @@ impl TermMatches {
             weigh(&mut texts, matches().map(|found| &found.texts), k1, of_text);
             weigh(&mut groups, matches().map(|found| &found.groups), k1, of_group);
             idf.push(of_text);
+            all_known.push(is_known);
             for found in matches() {
                 found.texts.iter().for_each(|(text, _)| matched[*text as usize] += of_text);
             }
@@ -324,7 +327,7 @@ impl TermMatches {
         }
         let all = idf.iter().sum::<f32>().max(f32::MIN_POSITIVE);
         matched.iter_mut().for_each(|share| *share /= all);
-        Scores { texts, groups, idf, matched, known: known / all }
+        Scores { texts, groups, idf, matched, known: known / all, is_known: all_known }
     }
 }
 

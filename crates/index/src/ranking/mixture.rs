@@ -68,7 +68,7 @@ impl Index {
         let first = &candidates[..confidence::N_RESULTS.min(candidates.len())];
         let texts: Vec<&[u16]> =
             first.iter().map(|candidate| self.table.tokens(&self.table.units[candidate.unit])).collect();
-        let gaps = StaticModel::builtin().query_tokens(&reading.text).largest_gaps(&texts);
+        let gaps = StaticModel::builtin().query_words(&reading.text).largest_gaps(&texts);
         // The best score and the n-th best; in a tree with fewer units, the least of all.
         let best_and_nth = |scores: &[f32], n: usize| {
             let n = n.min(scores.len()).max(1);
@@ -130,7 +130,7 @@ impl Index {
         let vocabulary = StaticModel::builtin();
         let texts: Vec<&[u16]> =
             candidates.iter().map(|candidate| self.table.tokens(&self.table.units[candidate.unit])).collect();
-        let token_similarities = vocabulary.query_tokens(&reading.text).similarities(&texts);
+        let token_similarities = vocabulary.query_words(&reading.text).similarities(&texts);
         let best = [&lexical.texts, dense, &lexical.groups, dense_of_files].map(|scores| max_or_one(scores));
         let mut order: Vec<usize> = (0..candidates.len()).collect();
         order.sort_by(|&a, &b| {

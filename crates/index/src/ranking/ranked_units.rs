@@ -1,6 +1,6 @@
 //! Units ranked by a search, with the signals that their scores are made of.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use quarry_text::query_terms;
 
@@ -54,6 +54,21 @@ impl RankedUnits {
             Some(_) => self.signals.terms.iter().take(MAX_SHOWN).cloned().collect(),
             None => query_terms(self.asked.as_deref().unwrap_or(query)),
         }
+    }
+
+    /// The words of the query that occur in the index, in its order, if at least one other does not; stop words do not
+    /// count, and neither does a query that is an issue or in another language.
+    #[must_use]
+    pub fn only_known_words<'q>(&self, query: &'q str) -> Option<Vec<&'q str>> {
+        let is_known = &self.signals.lexical.is_known;
+        if self.of_issue.is_some() || self.asked.is_some() || is_known.iter().all(|known| *known) {
+            return None;
+        }
+        let known_terms = self.signals.terms.iter().zip(is_known).filter(|(_, known)| **known);
+        let known_terms: HashSet<&String> = known_terms.map(|(term, _)| term).collect();
+        let words = query.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
+        let is_known = |word: &&str| query_terms(word).iter().any(|term| known_terms.contains(term));
+        Some(words.filter(is_known).collect())
     }
 
     /// Returns true if a re-ranker ordered them.

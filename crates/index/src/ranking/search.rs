@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
+use quarry_embed::StaticModel;
 use quarry_text::query_terms;
 use quarry_walk::FileFlags;
 use rayon::prelude::*;
@@ -23,6 +24,12 @@ use crate::{Error, Hit, Index, RankingWeights, ScoreParts, SearchRequest, Search
 
 /// Number of units to which the rules are applied: those with the best scores before them.
 const N_CANDIDATES: usize = 200;
+
+/// Number of further units to which they are applied: the closest in meaning, by vectors and word by word.
+const N_BY_MEANING: usize = 100;
+
+/// Units that are compared word by word for that: the closest by vectors.
+const N_COMPARED: usize = 4_000;
 
 /// Number of these among which near-duplicates are searched.
 const N_FOLDED: usize = 50;
@@ -382,6 +389,11 @@ impl Index {
             others.sort_unstable_by(better_first);
             found.extend(others.into_iter().take(N_CANDIDATES));
         }
+        let known: HashSet<usize> = found.iter().map(|(unit, _)| *unit).collect();
+        let by_meaning = self.closest(&reading.text, &dense);
+        found.extend(
+            by_meaning.into_iter().filter(|unit| !known.contains(unit)).map(|unit| (unit, words(unit))),
+        );
         let (candidates, words): (Vec<usize>, Vec<f32>) = found.into_iter().unzip();
         let best = max_or_one(&words);
         let asks_for_tests = asks_for_tests(request.query);
@@ -397,6 +409,21 @@ impl Index {
             best,
             asks_for_tests,
         })
+    }
+
+    /// The units closest in meaning to a query, by vectors and word by word; none without vectors.
+    fn closest(&self, query: &str, dense: &[f32]) -> Vec<usize> {
+        if self.dense.is_none() || rules::is_symbol(query) {
+            return Vec::new();
+        }
+        let near = best(self.n_units(), N_COMPARED, |unit| dense[unit]);
+        let texts: Vec<&[u16]> =
+            near.iter().map(|(unit, _)| self.table.tokens(&self.table.units[*unit])).collect();
+        let by_word = StaticModel::builtin().query_words(query).similarities(&texts);
+        let mut near: Vec<(usize, f32)> =
+            near.iter().zip(by_word).map(|((unit, cosine), by_word)| (*unit, cosine + by_word)).collect();
+        near.sort_unstable_by(better_first);
+        near.into_iter().take(N_BY_MEANING).map(|(unit, _)| unit).collect()
     }
 
     /// Returns whether two units are near-duplicates: of the same kind and name, with nearly equal vectors or, without

@@ -3,11 +3,12 @@
     python bench/fit_confidence.py swap descriptions.jsonl > elsewhere.jsonl
     quarry eval localize descriptions.jsonl --repos MIRRORS --features own.jsonl
     quarry eval localize elsewhere.jsonl --repos MIRRORS --features elsewhere-features.jsonl
-    python bench/fit_confidence.py fit own.jsonl elsewhere-features.jsonl
+    quarry eval tune TABLES --repos CHECKOUTS --confidence --json > tune.json
+    python bench/fit_confidence.py fit own.jsonl elsewhere-features.jsonl tune.json
 
 `swap` asks each text of a file of issues in the tree of another repository whose changed files have the same suffix. A text has an
-answer if a gold function is among the first ten of its own tree, and none in another tree. The intercept is
-such that the default threshold keeps 95 % of the texts with an answer.
+answer if a gold function is among the first ten of its own tree, and none in another tree. The long questions of the tables
+count, too. The intercept is such that the default threshold keeps 95 % of the texts with an answer.
 """
 
 import json
@@ -20,7 +21,7 @@ from pathlib import Path
 import numpy
 
 CONFIDENCE = Path(__file__).parent.parent / "crates/index/confidence.json"
-NAMES = ["matched", "known", "gap", "words", "cosine", "log_share", "log_lead", "name", "error", "long"]
+NAMES = ["matched", "known", "gap", "words", "cosine", "log_share", "log_lead"]
 THRESHOLD = 0.26
 KEPT = 0.95
 PENALTY = 0.01
@@ -85,7 +86,8 @@ def fit_all(rows):
     # Shifted so that the threshold in use keeps the wanted share.
     intercept += math.log(THRESHOLD / (1 - THRESHOLD)) - bar
     found = json.loads(CONFIDENCE.read_text())
-    found["long"] = {"intercept": round(float(intercept), 2), "features": {name: round(float(w), 2) for name, w in zip(NAMES, weights)}}
+    features = dict.fromkeys(found["long"]["features"], 0.0) | {name: round(float(w), 2) for name, w in zip(NAMES, weights)}
+    found["long"] = {"intercept": round(float(intercept), 2), "features": features}
     CONFIDENCE.write_text(json.dumps(found, indent=2) + "\n")
 
 
@@ -93,16 +95,22 @@ def rows_of(path, is_elsewhere):
     for line in open(path):
         text = json.loads(line)
         is_found = text["found"] and not is_elsewhere
-        if is_found or is_elsewhere:
-            yield text["repository"], text["source"], text["evidence"], is_found
+        if (is_found or is_elsewhere) and text["evidence"][-1]:
+            yield text["repository"], text["source"], text["evidence"][: len(NAMES)], is_found
+
+
+def questions(path):
+    for sample in json.load(open(path))["samples"]:
+        if sample["kind"] == "long" and (sample["found"] or not sample["answerable"]):
+            yield f"table-{sample['repository']}", "question", sample["evidence"][: len(NAMES)], sample["found"]
 
 
 def main():
     match sys.argv[1:]:
         case ["swap", path]:
             swap(path)
-        case ["fit", own, elsewhere]:
-            fit_all([*rows_of(own, False), *rows_of(elsewhere, True)])
+        case ["fit", own, elsewhere, tuned]:
+            fit_all([*rows_of(own, False), *rows_of(elsewhere, True), *questions(tuned)])
         case _:
             sys.exit(__doc__)
 

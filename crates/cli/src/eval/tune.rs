@@ -6,7 +6,7 @@ use clap::Args;
 use quarry_corpus::formats::repo_search::{self as format, Repository};
 use quarry_eval::method::Method;
 use quarry_eval::repo_search::Indexes;
-use quarry_eval::repo_search::calibration::{self, KEPT, Measured, Sample, Separation};
+use quarry_eval::repo_search::calibration::{self, KEPT, Measured, Sample, SampleFeatures, Separation};
 use quarry_eval::repo_search::documentation::Documented;
 use quarry_eval::repo_search::intent;
 use quarry_eval::repo_search::tuning::{
@@ -98,6 +98,8 @@ pub struct Confidence {
     cross_validated: Measured,
     /// Weights fitted on all repositories.
     chosen: Weights,
+    /// The searches that these were fitted on.
+    samples: Vec<SampleFeatures>,
 }
 
 #[derive(Serialize)]
@@ -264,6 +266,7 @@ fn confidence(samples: &[Sample]) -> Confidence {
         in_use: measured(&|number| samples[number].evidence.confidence()),
         cross_validated: measured(&|number| cross_validated[number]),
         chosen: calibration::fit(samples.iter()),
+        samples: samples.iter().map(SampleFeatures::from).collect(),
     }
 }
 

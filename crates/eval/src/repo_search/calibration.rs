@@ -40,6 +40,29 @@ pub struct Sample {
     pub evidence: Evidence,
 }
 
+/// A search and the features of its evidence.
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "ConfidenceSample")]
+pub struct SampleFeatures {
+    /// Number of the repository.
+    pub repository: usize,
+    /// Kind of the question.
+    pub kind: QuestionKind,
+    /// True if the question has an answer in the repository.
+    pub answerable: bool,
+    /// True if an answer is among the first ten results.
+    pub found: bool,
+    /// The features of the evidence, in the order of the weights.
+    pub evidence: [f32; FEATURES.len()],
+}
+
+impl From<&Sample> for SampleFeatures {
+    fn from(sample: &Sample) -> Self {
+        let Sample { repository, answerable, found, evidence, .. } = *sample;
+        Self { repository, kind: evidence.kind, answerable, found, evidence: evidence.features() }
+    }
+}
+
 impl Sample {
     /// Returns true if the sample belongs to either class. A question whose answer was not found belongs to
     /// neither.

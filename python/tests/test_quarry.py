@@ -146,7 +146,7 @@ def test_context_and_outline_are_those_of_the_program(index, tree, tmp_path):
 
 
 def test_the_settings_of_a_tree_hold_as_in_the_program(tree, tmp_path):
-    (tree / ".quarry.toml").write_text('limit = 1\nthreshold = 0.999\nmax_bytes = 1000\nvendored = false\nglobs = ["!old/**"]\n')
+    (tree / ".quarry.toml").write_text('limit = 1\nthreshold = 0.99999\nmax_bytes = 1000\nvendored = false\nglobs = ["!old/**"]\n')
     for directory in ["old", "vendor"]:
         (tree / directory).mkdir()
         shutil.copy(tree / "locks.py", tree / directory / "locks.py")

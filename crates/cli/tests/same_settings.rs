@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::fixture::Fixture;
 use crate::lsp::client::{Client, write};
 
-const SETTINGS: &str = "quality = \"fast\"\nlimit = 2\nthreshold = 0.999\nmax_bytes = 2000\nlines = 1\n\
+const SETTINGS: &str = "quality = \"fast\"\nlimit = 2\nthreshold = 0.99999\nmax_bytes = 2000\nlines = 1\n\
                         generated = false\nvendored = false\nglobs = [\"!legacy/**\"]\n";
 const QUERY: &str = "open a socket to a host";
 

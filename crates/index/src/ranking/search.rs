@@ -29,7 +29,7 @@ const N_CANDIDATES: usize = 200;
 const N_BY_MEANING: usize = 100;
 
 /// Units that are compared word by word for that: the closest by vectors.
-const N_COMPARED: usize = 4_000;
+const N_COMPARED: usize = 2_000;
 
 /// Number of these among which near-duplicates are searched.
 const N_FOLDED: usize = 50;

@@ -25,14 +25,14 @@ use crate::{Error, Hit, Index, RankingWeights, ScoreParts, SearchRequest, Search
 /// Number of units to which the rules are applied: those with the best scores before them.
 const N_CANDIDATES: usize = 200;
 
-/// Number of further units to which they are applied: the closest in meaning, by vectors and word by word.
-const N_BY_MEANING: usize = 100;
-
-/// Units that are compared word by word for that: the closest by vectors.
-const N_COMPARED: usize = 2_000;
-
 /// Number of these among which near-duplicates are searched.
 const N_FOLDED: usize = 50;
+
+/// Number of candidates that are added for their meaning: the closest by vectors and word by word.
+const N_BY_MEANING: usize = 100;
+
+/// Number of units that are compared word by word for that: the closest by vectors.
+const N_COMPARED: usize = 2_000;
 
 /// Files per task: enough to outweigh the cost of distributing them.
 const FILES_PER_TASK: usize = 1 << 12;
@@ -411,7 +411,7 @@ impl Index {
         })
     }
 
-    /// The units closest in meaning to a query, by vectors and word by word; none without vectors.
+    /// The units closest in meaning to a query, best first: none without vectors, or for a symbol.
     fn closest(&self, query: &str, dense: &[f32]) -> Vec<usize> {
         if self.dense.is_none() || rules::is_symbol(query) {
             return Vec::new();

@@ -234,9 +234,11 @@ pub fn search(
     let text = if is_plain { &asked.text } else { &asked.words };
     if confident == Some(false) && !hits.is_empty() {
         let words = ranked.as_ref().and_then(|ranked| ranked.only_known_words(text));
-        notes.extend(words.filter(|words| !words.is_empty()).map(|words| {
-            format!("the query shares only these words with the searched files: {}", words.join(", "))
-        }));
+        notes.extend(
+            words.filter(|words| !words.is_empty()).map(|words| {
+                format!("the query shares only these words with the index: {}", words.join(", "))
+            }),
+        );
     }
     let explanations = match &ranked {
         Some(ranked) if request.explain => index.explain(ranked, &hits)?,

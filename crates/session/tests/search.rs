@@ -100,11 +100,11 @@ fn confidence_is_compared_with_the_threshold() {
 }
 
 #[test]
-fn an_unclear_answer_names_the_words_that_the_files_have() {
+fn an_unclear_answer_names_the_words_that_the_index_has() {
     let fixture = Fixture::new();
     let request = UnitsRequest { threshold: Some(1.0), ..fixture.request() };
     let notes = |query: &str| fixture.found(query, &request).notes;
-    let expected = "the query shares only these words with the searched files: Dialing, host";
+    let expected = "the query shares only these words with the index: Dialing, host";
     assert_eq!(notes("Dialing the zebra's host?"), [expected]);
     assert!(notes("dial the host").is_empty(), "all of its words are there");
     let request = UnitsRequest { threshold: Some(0.0), ..fixture.request() };

@@ -30,6 +30,9 @@ from scripted_model import TOKENS, ModelServer, completion, expected, response, 
 WORKERS = 8
 # If the model answered at once, a kill would rarely hit a call in flight.
 ANSWER_SECONDS = 0.01
+# Maximum time for processes to end, and time without a request after which none of the killed run is on its way, both on
+# a busy machine.
+PATIENCE_SECONDS, QUIET_SECONDS = 30, 0.5
 
 
 def story(path):
@@ -132,7 +135,7 @@ def main(quarry, kills=50, n_pairs=600, seed=7):
             process.kill()
             process.wait()
             killed += 1
-            deadline = time.monotonic() + 2
+            deadline = time.monotonic() + PATIENCE_SECONDS
             while (left := left_over(mark.encode())) and time.monotonic() < deadline:
                 time.sleep(0.01)
             if left:
@@ -141,7 +144,7 @@ def main(quarry, kills=50, n_pairs=600, seed=7):
             count = None
             while count != server.count:
                 count = server.count
-                time.sleep(0.05)
+                time.sleep(QUIET_SECONDS)
             look()
         last = subprocess.run([quarry, "judge", "run", plan, "--json"], check=True, capture_output=True, text=True)
         look()

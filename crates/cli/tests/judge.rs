@@ -112,6 +112,92 @@ fn the_example_needs_no_key_and_runs_its_programs() {
     }
 }
 
+/// A directory with each code of the example in a file of its own, by the number of its pair, without those that begin
+/// with imports: a label is about a function.
+fn write_functions(fixture: &Fixture, directory: &str, changes: &[(usize, &str, &str)]) -> PathBuf {
+    let pairs = fs::read_to_string(example().with_file_name("pairs.json")).unwrap();
+    let pairs: Vec<Value> = serde_json::from_str(&pairs).unwrap();
+    for (number, pair) in pairs.iter().enumerate().filter(|(number, _)| ![31, 32, 37].contains(number)) {
+        let mut code = pair["code"].as_str().unwrap().to_owned();
+        for (_, from, to) in changes.iter().filter(|(changed, ..)| *changed == number) {
+            assert!(code.contains(from), "{number}: {code}");
+            code = code.replace(from, to);
+        }
+        let extension = if pair["language"] == "javascript" { "js" } else { "py" };
+        fixture.write(&format!("{directory}/{number}.{extension}"), &code);
+    }
+    fixture.path(directory)
+}
+
+#[test]
+fn labels_are_checked_against_a_later_commit() {
+    if !can_run_programs() {
+        return;
+    }
+    let fixture = Fixture::new();
+    let (plan, ledger) = (example(), fixture.path("example.ledger"));
+    let judge = |command: &str, rest: &[&str]| {
+        let arguments = ["judge", command, plan.to_str().unwrap(), "--ledger", ledger.to_str().unwrap()];
+        fixture.run(&[&arguments, rest].concat())
+    };
+    let run = judge("run", &[]);
+    if stderr(&run).contains("the sandbox cannot be set up") {
+        return;
+    }
+    assert!(run.status.success(), "{}", stderr(&run));
+    let before = write_functions(&fixture, "before", &[]);
+    let changes = [
+        (5, "def count_lines(text):\n    return len(text.splitlines())\n", "# Removed.\n"),
+        (8, "celsius * 9 / 5", "9 * celsius / 5"),
+        (26, "result, i, j = [], 0, 0", "result = []\n    i = j = 0"),
+        (28, "sorted(set(numbers))", "sorted(numbers)"),
+    ];
+    let now = write_functions(&fixture, "now", &changes);
+    fs::create_dir(now.join("units")).unwrap();
+    fs::rename(now.join("9.py"), now.join("units/kelvin.py")).unwrap();
+    // By all labels `early` is better, and by those that hold `late`: those of 8 and 28 do not.
+    let ids = |number: usize| {
+        let pairs = fs::read_to_string(plan.with_file_name("pairs.json")).unwrap();
+        let pair = &serde_json::from_str::<Value>(&pairs).unwrap()[number];
+        (pair["query-idx"].to_string(), pair["code-idx"].to_string())
+    };
+    for (name, order) in [("early", [8, 9, 28, 15, 1, 0]), ("late", [9, 8, 15, 28, 0, 1])] {
+        let lines = order.iter().enumerate().map(|(rank, number)| {
+            let (query, code) = ids(*number);
+            format!("{query} Q0 {code} {} {} {name}\n", 1 + rank % 2, 2 - rank % 2)
+        });
+        fixture.write(&format!("{name}.run"), &lines.collect::<String>());
+    }
+    let [now, before, page] =
+        [now, before, fixture.path("page.md")].map(|path| path.to_str().unwrap().to_owned());
+    let [early, late] = ["early.run", "late.run"].map(|name| fixture.path(name).to_str().unwrap().to_owned());
+    let arguments = ["--now", &now, "--before", &before, "--run", &early, "--run", &late];
+    let audit = judge("audit", &[&arguments[..], &["--page", &page, "--json"]].concat());
+    assert_eq!(audit.status.code(), Some(1), "{}", stderr(&audit));
+    let report: Value = serde_json::from_slice(&audit.stdout).unwrap();
+    let fates = |fate: &str| -> Vec<(&str, bool)> {
+        let pairs = report["pairs"].as_array().unwrap().iter().filter(|pair| pair["fate"] == fate);
+        pairs.map(|pair| (pair["pair"].as_str().unwrap(), pair["holds"] == true)).collect()
+    };
+    assert_eq!(fates("moved"), [("9", true)]);
+    assert_eq!(fates("changed"), [("8", false), ("26", true), ("28", false)]);
+    assert_eq!(fates("gone"), [("5", false), ("31", false), ("32", false), ("37", false)]);
+    assert!(fates("same").iter().all(|(_, holds)| *holds), "{report}");
+    let places = |run: &str| {
+        let runs = report["runs"].as_array().unwrap();
+        runs.iter().find(|found| found["run"].as_str().unwrap().starts_with(run)).unwrap()["places"].clone()
+    };
+    assert_eq!((places("early"), places("late")), (json!([1, 2]), json!([2, 1])));
+    let page = fs::read_to_string(page).unwrap();
+    for words in [
+        "units/kelvin.py:1 to_kelvin",
+        "its tests passed before, and failed now",
+        "no test ran for its label",
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+}
+
 fn model(seen: &Seen) -> Reply {
     cosqa::model(seen, Duration::from_millis(15))
 }

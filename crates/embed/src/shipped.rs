@@ -49,8 +49,12 @@ pub fn reranker_files() -> impl Iterator<Item = ShippedFile> {
 /// # Errors
 /// When it is not installed; the message names the command that installs it.
 pub fn reranker(directories: &[PathBuf]) -> Result<PathBuf, EmbedError> {
-    let places = directories.iter().cloned().chain(pulled_models()).map(|models| models.join(RERANKER));
-    let found = places.into_iter().find(|place| place.join("config.json").is_file());
+    reranker_in(directories.iter().cloned().chain(pulled_models()))
+}
+
+fn reranker_in(directories: impl IntoIterator<Item = PathBuf>) -> Result<PathBuf, EmbedError> {
+    let mut places = directories.into_iter().map(|models| models.join(RERANKER));
+    let found = places.find(|place| place.join("config.json").is_file());
     found.ok_or_else(|| {
         let problem =
             format!("this quality is not installed; install it with `quarry model pull {RERANKER}`");
@@ -123,11 +127,11 @@ mod tests {
     fn a_missing_quality_names_the_command_that_installs_it() {
         let directory = tempfile::tempdir().unwrap();
         let directories = [directory.path().to_owned()];
-        let message = reranker(&directories).unwrap_err().to_string();
+        let message = reranker_in(directories.clone()).unwrap_err().to_string();
         let expected = "best: this quality is not installed; install it with `quarry model pull best`";
         assert_eq!(message, expected);
         fs::create_dir(directory.path().join("best")).unwrap();
         fs::write(directory.path().join("best/config.json"), "").unwrap();
-        assert_eq!(reranker(&directories).unwrap(), directory.path().join("best"));
+        assert_eq!(reranker_in(directories).unwrap(), directory.path().join("best"));
     }
 }

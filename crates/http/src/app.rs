@@ -49,6 +49,7 @@ impl App {
         let workspaces = workspaces.into_iter().map(Arc::new).collect();
         let (access, gate) = (Arc::new(access), Gate::new(at_once));
         let streams = Streams::new(stopped);
+        let related = Arc::new(Background::new(&trees.user()));
         Self {
             trees,
             access,
@@ -56,7 +57,7 @@ impl App {
             streams,
             unsent: Unsent::default(),
             metrics: Arc::default(),
-            related: Arc::default(),
+            related,
             workspaces,
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use quarry_embed::Embedder;
-use quarry_index::{Filter, SegmentPool, Status};
+use quarry_index::{Filter, SegmentPool, Status, UserDirectories};
 use quarry_session::settings::SearchDefaults;
 use quarry_session::{Session, SharedTree, Tree};
 use tokio::sync::watch;
@@ -155,6 +155,11 @@ impl Trees {
         drop(current);
         self.progress().failure = None;
         self.changed.send_replace(());
+    }
+
+    /// The directories of the user whose indexes are served.
+    pub(crate) fn user(&self) -> UserDirectories {
+        self.session.as_ref().map_or_else(UserDirectories::default, |session| session.user().clone())
     }
 
     /// Has requests wait for the index of the files as they were at `changed` or later, as long as the session waits; without,

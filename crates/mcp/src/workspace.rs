@@ -155,12 +155,12 @@ impl Workspace {
         let workspace = Self {
             trees: named(roots),
             n_left_out: 0,
+            related: Background::new(&choice.user),
             choice,
             session,
             observer: None,
             last_search: Mutex::new(None),
             notices: None,
-            related: Background::default(),
             unsaved: Arc::default(),
         };
         workspace.waiting()

@@ -1,15 +1,16 @@
 //! Histories that are read while a server answers.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use quarry_index::Index;
+use quarry_index::{Index, UserDirectories};
 use quarry_session::Tree;
 
-use crate::tree::{OpenOptions, RelatedTree, read_histories, roots_of};
+use crate::tree::{self, OpenOptions, RelatedTree, read_histories, roots_of};
 
 /// Time that an answer waits for the history: that of most repositories is read by then.
 const MAX_WAIT: Duration = Duration::from_secs(2);
@@ -18,8 +19,9 @@ const MAX_WAIT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// The relations of served trees. Their histories are read on a thread, which ends soon after this value is dropped.
-#[derive(Default)]
 pub struct Background {
+    /// Directory of the caches.
+    cache: Option<PathBuf>,
     reading: Arc<Reading>,
     last: Mutex<Option<Last>>,
 }
@@ -55,7 +57,19 @@ impl Drop for Background {
     }
 }
 
+impl Default for Background {
+    fn default() -> Self {
+        Self::new(&UserDirectories::default())
+    }
+}
+
 impl Background {
+    /// Keeps what it reads in the cache of these directories.
+    #[must_use]
+    pub fn new(user: &UserDirectories) -> Self {
+        Self { cache: tree::cache(user), reading: Arc::default(), last: Mutex::default() }
+    }
+
     /// The relations of a tree, with as much of its history as is read.
     #[must_use]
     pub fn of(&self, tree: &Tree) -> Arc<RelatedTree> {
@@ -76,7 +90,8 @@ impl Background {
         if let Some(last) = last.as_ref().filter(is_same) {
             return Arc::clone(&last.tree);
         }
-        let options = OpenOptions { reads_history: false, ..OpenOptions::default() };
+        let options =
+            OpenOptions { cache: self.cache.clone(), reads_history: false, ..OpenOptions::default() };
         let mut opened = RelatedTree::open(tree, &options);
         for history in opened.histories.iter_mut().filter(|history| history.head.is_none()) {
             history.problem = match is_running {
@@ -99,10 +114,10 @@ impl Background {
         }
         (state.is_running, state.looked) = (true, Some(Instant::now()));
         drop(state);
-        let (reading, roots) = (Arc::clone(&self.reading), roots_of(tree));
+        let (cache, reading, roots) = (self.cache.clone(), Arc::clone(&self.reading), roots_of(tree));
         let read = move || {
             let is_cancelled = || reading.is_stopped.load(Ordering::Relaxed);
-            let options = OpenOptions { is_cancelled: &is_cancelled, ..OpenOptions::default() };
+            let options = OpenOptions { cache, is_cancelled: &is_cancelled, ..OpenOptions::default() };
             let (is_new, problems) = read_histories(&roots, &options);
             let mut state = reading.lock();
             (state.is_running, state.problems) = (false, problems);

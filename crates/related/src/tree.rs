@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use quarry_history::ChangeLog;
 pub use quarry_history::DEFAULT_COMMITS;
-use quarry_index::Index;
+use quarry_index::{Index, UserDirectories};
 use quarry_session::Tree;
 use serde::Serialize;
 
@@ -47,13 +47,18 @@ pub struct OpenOptions<'a> {
 impl Default for OpenOptions<'_> {
     fn default() -> Self {
         Self {
-            cache: quarry_files::cache_directory().map(|cache| cache.join(DIRECTORY)),
+            cache: cache(&UserDirectories::default()),
             commits: DEFAULT_COMMITS,
             reads_history: true,
             is_cancelled: &|| false,
             on_event: &|_| {},
         }
     }
+}
+
+/// Directory of the caches, in a user's cache directory.
+pub(crate) fn cache(user: &UserDirectories) -> Option<PathBuf> {
+    Some(user.cache.as_ref()?.join(DIRECTORY))
 }
 
 impl OpenOptions<'_> {
@@ -174,7 +179,7 @@ pub(crate) fn read_histories(roots: &[String], options: &OpenOptions) -> (bool, 
 #[must_use]
 pub fn history_status(root: &Path) -> Option<HistoryView> {
     let root = root.to_string_lossy();
-    let place = quarry_files::cache_directory()?.join(DIRECTORY).join(quarry_files::digest(&[&root]));
+    let place = OpenOptions::default().place(&[&root])?;
     let log = ChangeLog::open(&place.join(HISTORY))?;
     Some(HistoryView::new(&root, Some(&log), None))
 }

@@ -263,6 +263,12 @@ pub struct Snapshot {
 struct State(u64);
 
 impl Session {
+    /// The directories of the user whose indexes are opened.
+    #[must_use]
+    pub fn user(&self) -> &UserDirectories {
+        &self.choice.user
+    }
+
     /// The trees at some paths. They are opened when they are asked first.
     #[must_use]
     pub fn new(paths: Vec<PathBuf>, choice: OpenChoice) -> Self {

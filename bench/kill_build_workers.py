@@ -26,12 +26,10 @@ from collections import defaultdict
 
 from kill_build import EXAMPLE, files
 from scripted_model import ModelServer, completion, response
-from workers import Nats, Process, nats_server, worker
+from workers import Nats, Process, nats_server, repetitions, worker
 
 QUESTIONS = 2
 ANSWER_SECONDS = 0.05
-# From the end of an answer to when it is stored, on a machine that has other things to do.
-STORED_SECONDS = 0.5
 
 
 def recorded_model():
@@ -123,11 +121,7 @@ def main(quarry, kills=20, seed=1):
             half = [path for path in (directory / out).rglob(".partial-*")]
             if half or len(asked) != n_questions:
                 sys.exit(f"left half-written: {half}; {len(asked)} questions, expected {n_questions}")
-            for times in asked.values():
-                for began, ended in times[:-1]:
-                    n_repeated += 1
-                    if not any(began <= death <= ended + STORED_SECONDS for death in deaths):
-                        sys.exit("a question was repeated although its worker lived long enough to store the answer")
+            n_repeated += repetitions(asked.values(), deaths)
         took = time.monotonic() - begin
         for member in team:
             member.stop()

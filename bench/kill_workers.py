@@ -27,12 +27,10 @@ from pathlib import Path
 
 from kill_judge import story
 from scripted_model import TOKENS, ModelServer, completion, expected, response, says, write_pairs, write_plan
-from workers import Nats, Process, nats_server, worker
+from workers import Nats, Process, nats_server, repetitions, worker
 
 WORKERS, QUESTIONS = 3, 4
 ANSWER_SECONDS = 0.05
-# Maximum time from the end of an answer until it is stored, on a busy machine.
-STORED_SECONDS = 0.5
 KEY = "sk-bench-key-that-no-message-may-hold"
 
 
@@ -103,13 +101,7 @@ def main(quarry, kills=30, n_pairs=300, seed=7):
             sys.exit("the ledger differs from that of an undisturbed run")
         if {int(pair): outcome for pair, outcome, *_ in verdicts} != {number: expected(number) for number in range(n_pairs)}:
             sys.exit("a label is not what the model said")
-        repeated = 0
-        for times in asked.values():
-            # All attempts of a question except the last were in flight when a worker died.
-            for began, ended in times[:-1]:
-                repeated += 1
-                if not any(began <= death <= ended + STORED_SECONDS for death in deaths):
-                    sys.exit("a question was repeated although its worker lived long enough to store the answer")
+        repeated = repetitions(asked.values(), deaths)
         if len(asked) != n_questions or repeated > killed * QUESTIONS:
             sys.exit(f"{len(asked)} questions were asked, expected {n_questions}; {repeated} repeated")
         if any(KEY.encode() in path.read_bytes() for path in (directory / "nats").rglob("*") if path.is_file()):

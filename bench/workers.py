@@ -1,11 +1,15 @@
 """Workers and a NATS server for the scripts beside it: processes that can be killed and started again."""
 
+import math
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import time
+
+# Maximum time from the end of an answer until it is stored, on a busy machine.
+STORED_SECONDS = 2.0
 
 
 def nats_server():
@@ -63,3 +67,16 @@ class Nats(Process):
 
 def worker(quarry, nats, model, *more, **environment):
     return Process([quarry, "worker", "--nats", nats.url, "--model", model, *more], **environment)
+
+
+def repetitions(asked, deaths):
+    """The number of repeated questions, given the begin and end of each attempt at a question, and the times at which
+    workers died. Ends the process if no worker died while an attempt was under way or its answer was being stored."""
+    n_repeated = 0
+    for attempts in asked:
+        for began, ended in attempts[:-1]:
+            n_repeated += 1
+            lived = min((death - ended for death in deaths if death >= began), default=math.inf)
+            if lived > STORED_SECONDS:
+                raise SystemExit(f"a question was repeated although all workers lived for {lived:.2f} s after its answer")
+    return n_repeated

@@ -16,8 +16,8 @@ use quarry_corpus::dataset;
 use quarry_corpus::formats::query_code::PAIRS;
 use quarry_corpus::formats::{Record, RecordKind};
 use quarry_judge::ledger::{GeneratedCode, GeneratedStatus};
-use quarry_judge::people::VotedLabel;
 use quarry_judge::{AuthorUsage, Estimate, JudgeError, JudgeReport, Judging, Ledger, Outcome};
+use quarry_people::VotedLabel;
 use quarry_text::counted;
 use serde::Serialize;
 

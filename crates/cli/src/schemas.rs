@@ -124,7 +124,7 @@ fn commands() -> Vec<(&'static str, Vec<Part>, &'static str)> {
         one("judge-status", fields::<judge::status::Status<'_>>),
         (
             "judge-study",
-            vec![of::<quarry_judge::people::study::Study>, of::<quarry_judge::Calibration>],
+            vec![of::<quarry_people::study::Study>, of::<quarry_judge::Calibration>],
             "With `--calibration`, the second form.",
         ),
         (

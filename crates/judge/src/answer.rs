@@ -10,8 +10,9 @@ mod fields;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use fields::bare;
+pub use fields::is_same_value;
 use fields::{AnswerPart, FieldNames, NamedValue};
-pub(crate) use fields::{bare, is_same};
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, tag = "form", rename_all = "lowercase")]
@@ -108,7 +109,7 @@ impl AnswerFormat {
                 return Err(format!("{says:?} has punctuation around it; expected the text without it"));
             }
             if let Some(twice) =
-                meaning.says.iter().find(|says| words.iter().any(|known| is_same(known, says)))
+                meaning.says.iter().find(|says| words.iter().any(|known| is_same_value(known, says)))
             {
                 return Err(format!("{twice:?} has two meanings; expected one"));
             }
@@ -248,7 +249,7 @@ impl VerdictFormat {
 
     /// The meaning of a value; `written` must match completely.
     fn meaning(&self, written: &str) -> Option<&VerdictMeaning> {
-        self.values.iter().find(|meaning| meaning.says.iter().any(|says| is_same(says, written)))
+        self.values.iter().find(|meaning| meaning.says.iter().any(|says| is_same_value(says, written)))
     }
 
     fn read_word(&self, text: &str) -> Result<ParsedAnswer, String> {

@@ -33,13 +33,6 @@ pub enum JudgeError {
         /// The first of these pairs, each with what was expected.
         listed: Vec<String>,
     },
-    #[error("{}: nothing was imported; invalid rows: {n_wrong}\n{}", path.display(), listed.join("\n"))]
-    Form {
-        path: PathBuf,
-        n_wrong: usize,
-        /// The first of these rows, each with file, line, what was expected and what to do.
-        listed: Vec<String>,
-    },
     #[error(transparent)]
     Format(#[from] FormatError),
     #[error("{}: {problem}", path.display())]

@@ -21,7 +21,6 @@ mod majority;
 mod mutant;
 mod pair;
 mod pairs;
-pub mod people;
 mod plan;
 mod programs;
 mod prompt;
@@ -31,7 +30,9 @@ mod reread;
 mod run;
 mod worker;
 
-pub use answer::{AnswerFormat, FollowUp, ParsedAnswer, TextFormat, VerdictFormat, VerdictMeaning};
+pub use answer::{
+    AnswerFormat, FollowUp, ParsedAnswer, TextFormat, VerdictFormat, VerdictMeaning, is_same_value,
+};
 pub use assertions::Assertions;
 pub use audit::{AuditReport, ChangedRun, SkippedRun, audit, audit_changed};
 pub use author::queue_of;
@@ -48,8 +49,9 @@ pub use judge::{
 pub use language::Language;
 pub use ledger::Ledger;
 pub use pair::Pair;
+pub use pairs::{open_ledger, record_pairs};
 pub use plan::Plan;
-pub use programs::{IsolatedPrograms, Programs};
+pub use programs::{IsolatedPrograms, Programs, run_with_packages};
 pub use prompt::{Prompt, Prompts};
 pub use remote::WorkerModels;
 pub use report::{CostView, EXECUTABLE_RULES, JudgeReport, PerPair, PerPairs};

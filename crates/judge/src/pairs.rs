@@ -130,6 +130,44 @@ pub(crate) fn note(checked: &CheckedPairs, plan: &Plan, writer: &Writer) -> Resu
     })
 }
 
+/// Opens the ledger of a plan for writing, with the number of the plan's judge. If the judge has not judged yet, the
+/// plan's pairs are recorded first, so that people can label before models do.
+///
+/// # Errors
+/// When a pair cannot be judged, or the ledger cannot be used.
+pub fn open_ledger(plan: &Plan) -> Result<(Writer, i64), JudgeError> {
+    if plan.ledger.exists() {
+        let writer = Writer::open(&plan.ledger)?;
+        if let Some(judge) = writer.ledger().judge(&plan.version)? {
+            return Ok((writer, judge));
+        }
+    }
+    record_pairs(plan)
+}
+
+/// Opens the ledger of a plan for writing, and records the plan's pairs as its current list, whatever it has already.
+/// Returns it with the number of the plan's judge.
+///
+/// # Errors
+/// Like [`open_ledger`].
+pub fn record_pairs(plan: &Plan) -> Result<(Writer, i64), JudgeError> {
+    let checked = check(plan)?;
+    let writer = Writer::open(&plan.ledger)?;
+    note(&checked, plan, &writer)?;
+    let mut members = Vec::new();
+    for member in &plan.members {
+        members.push(writer.start(
+            &member.judge,
+            &member.version,
+            &member.description(),
+            &member.text,
+            &[],
+        )?);
+    }
+    let judge = writer.start(&plan.judge, &plan.version, &plan.description(), &plan.text, &members)?;
+    Ok((writer, judge))
+}
+
 fn for_each(
     sources: &[Source],
     plan: &Plan,

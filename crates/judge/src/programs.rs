@@ -9,6 +9,7 @@ use quarry_sandbox::{Limits, Outcome, Program, Runner, Sandbox, Semaphore};
 use crate::assertions::InstrumentedProgram;
 use crate::error::JudgeError;
 use crate::evidence::{Run, RunResult, TestProgram};
+use crate::judge::RepairState;
 use crate::language::Language;
 
 /// Runs test programs, in this process or elsewhere. Can be shared between threads.
@@ -39,6 +40,27 @@ pub trait Programs: Send + Sync {
 
     /// Called when the run of a program is in the ledger.
     fn noted(&self, _program: &TestProgram, _code: &str, _limits: &Limits) {}
+}
+
+/// Runs a program like [`Programs::run`]. Packages that it lacks are installed by the names of their modules, as long as
+/// that makes progress.
+pub fn run_with_packages(
+    programs: &dyn Programs,
+    program: TestProgram,
+    code: &str,
+    limits: &Limits,
+) -> Result<Run, JudgeError> {
+    let language = Language::named(&program.language);
+    let first = programs.run(program, code, limits)?;
+    let Some(language) = language else { return Ok(first) };
+    let mut repaired = RepairState::new(language, first);
+    while let Some(missing) = repaired.missing()
+        && let Some(program) = repaired.with(&[missing])
+    {
+        let again = programs.run(program, code, limits)?;
+        repaired.take(again);
+    }
+    Ok(repaired.run)
 }
 
 /// Runs programs in a sandbox. The semaphore limits their concurrency; fetching packages needs no permit.

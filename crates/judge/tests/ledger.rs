@@ -3,14 +3,19 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use quarry_judge::ledger::Writer;
-use quarry_judge::people::{Answers, Form, Guideline, Side, Subject};
+use quarry_judge::ledger::{Answers, GuidelineText, Item, Side, StoredForm, Subject, Writer};
 
 /// Something to write, another one for each number.
-fn form(number: usize) -> Form {
+fn form(number: usize) -> StoredForm {
     let sides = vec![Side { system: "s".to_owned(), codes: vec![number.to_string()] }];
     let subject = Subject::Answers(Answers { query_id: number.to_string(), query: "q".to_owned(), sides });
-    Form::new(Guideline::named("results").unwrap(), false, 1, vec![subject])
+    StoredForm {
+        name: number.to_string(),
+        guideline: GuidelineText { name: "results".to_owned(), text: String::new() },
+        tests: false,
+        seed: 1,
+        items: vec![Item { number: 1, subject }],
+    }
 }
 
 #[test]
@@ -28,7 +33,7 @@ fn a_ledger_with_two_names_is_refused_by_both() {
     let held = Writer::open(&path).unwrap();
     fs::hard_link(&path, &other).unwrap();
     assert!(Writer::open(&other).is_err());
-    assert!(held.add_form(&form(1)).unwrap());
+    assert!(held.add_form(form(1)).unwrap());
 }
 
 #[test]
@@ -36,12 +41,12 @@ fn nothing_is_acknowledged_that_is_in_no_ledger() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("plan.ledger");
     let gone = |writer: &Writer, number: usize| {
-        let error = writer.add_form(&form(number)).unwrap_err().to_string();
+        let error = writer.add_form(form(number)).unwrap_err().to_string();
         assert!(error.contains("was removed or replaced"), "{error}");
     };
     for (number, suffix) in ["", "-wal", ".lock"].into_iter().enumerate() {
         let writer = Writer::open(&path).unwrap();
-        assert!(writer.add_form(&form(10 * number)).unwrap());
+        assert!(writer.add_form(form(10 * number)).unwrap());
         let (file, moved) =
             (directory.path().join(format!("plan.ledger{suffix}")), directory.path().join("moved"));
         fs::rename(&file, &moved).unwrap();
@@ -50,7 +55,7 @@ fn nothing_is_acknowledged_that_is_in_no_ledger() {
         fs::write(&file, "").unwrap();
         gone(&writer, 10 * number + 2);
         fs::rename(&moved, &file).unwrap();
-        assert!(writer.add_form(&form(10 * number + 3)).unwrap(), "it is back");
+        assert!(writer.add_form(form(10 * number + 3)).unwrap(), "it is back");
     }
     // A link that leads elsewhere now.
     let link = directory.path().join("link.ledger");

@@ -13,7 +13,6 @@ mod languages;
 mod ledger;
 mod options;
 mod options_run;
-mod people;
 mod programs;
 mod reread;
 mod steps;

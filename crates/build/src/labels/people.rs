@@ -8,10 +8,9 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use quarry_judge::Ledger;
-use quarry_judge::people::{
+use quarry_judge::{Ledger, record_pairs};
+use quarry_people::{
     Guideline, ItemKind, MajorityRules, PairVotes, Sampling, VotedLabel, VotedLabels, export_pairs,
-    record_pairs,
 };
 use quarry_text::counted;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,8 @@
 //! A rehearsal of labels by people: two scripted annotators fill in the form of a build.
 
-use quarry_judge::people::{ImportRequest, Subject, import, open_ledger};
+use quarry_judge::ledger::Subject;
+use quarry_judge::open_ledger;
+use quarry_people::{ImportRequest, import};
 
 use super::*;
 

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
-use quarry_judge::Programs;
-use quarry_judge::people::{
+use quarry_judge::{Programs, open_ledger};
+use quarry_people::{
     AnswersOptions, ExportedForm, Guideline, ImportRequest, Sampling, export_answers, export_generated,
-    export_pairs, import, open_ledger,
+    export_pairs, import,
 };
 use quarry_text::counted;
 
@@ -40,7 +40,7 @@ struct ExportArgs {
     #[arg(value_name = "OUT")]
     out: PathBuf,
     /// Guideline for people: a name (`quarry judge people guidelines` lists them), or a file like those in
-    /// crates/judge/guidelines [default: cosqa-plus; results for one side, preference for two, generated for generated
+    /// crates/people/guidelines [default: cosqa-plus; results for one side, preference for two, generated for generated
     /// code]
     #[arg(long, value_name = "NAME")]
     guideline: Option<String>,

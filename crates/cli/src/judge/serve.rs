@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, bail};
 use clap::{Args, value_parser};
 use quarry_http::{Labels, Server};
-use quarry_judge::Ledger;
-use quarry_judge::people::{Form, ItemKind, Session, TestSandbox, forms_to_fill, open_ledger};
+use quarry_judge::{Ledger, open_ledger};
+use quarry_people::{Form, ItemKind, Session, TestSandbox, forms_to_fill};
 use quarry_text::counted;
 use tempfile::NamedTempFile;
 use xxhash_rust::xxh3::xxh3_128;
@@ -108,7 +108,7 @@ fn form(ledger: &Ledger, name: Option<&str>) -> anyhow::Result<Form> {
     let Some(name) = name.or(names.last().map(String::as_str)) else {
         bail!("{}: it has no form yet; `quarry judge people export` makes one", ledger.path().display());
     };
-    let Some(form) = ledger.form(name)? else {
+    let Some(form) = Form::read(ledger, name)? else {
         bail!("--form {name}: no such form; expected one of {}", names.join(", "));
     };
     if form.guideline.asks() == ItemKind::Generated {

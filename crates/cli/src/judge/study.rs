@@ -7,11 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use quarry_judge::people::study::{
-    ReferenceMajority, StudiedJudge, Study, StudyOptions, gather, label_errors,
-};
 use quarry_judge::{EXECUTABLE_RULES, Ledger, Plan};
 use quarry_metrics::table::Sections;
+use quarry_people::study::{ReferenceMajority, StudiedJudge, Study, StudyOptions, gather, label_errors};
 
 use super::PlanArgs;
 use super::calibrate::{self, CalibrationArgs};

@@ -15,7 +15,8 @@ use hmac::Mac;
 use maud::Markup;
 use quarry_files::hexadecimal;
 use quarry_judge::JudgeError;
-use quarry_judge::people::{ItemAnswer, Session, Stage, Submission};
+use quarry_judge::ledger::ItemAnswer;
+use quarry_people::{Session, Stage, Submission};
 use serde::Deserialize;
 
 use crate::access::{Access, cookie, keyed};

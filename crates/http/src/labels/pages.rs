@@ -2,9 +2,8 @@
 
 use maud::{Markup, html};
 use quarry_judge::RunResult;
-use quarry_judge::people::{
-    Dispute, FormOverview, Guideline, Item, ItemAnswer, Stage, Subject, TestDraft, TestState,
-};
+use quarry_judge::ledger::{Item, ItemAnswer, Subject};
+use quarry_people::{Dispute, FormOverview, Guideline, Stage, TestDraft, TestState, shown_columns};
 use quarry_text::counted;
 
 use super::{Labels, MAX_COMMENT_CHARS};
@@ -222,7 +221,7 @@ fn subject(subject: &Subject) -> Markup {
         Subject::Answers(_) => "",
     };
     html! {
-        @for (column, text) in subject.shown() {
+        @for (column, text) in shown_columns(subject) {
             @match column {
                 "query" => h1 .query { (text) },
                 "language" => p .quiet { (text) },

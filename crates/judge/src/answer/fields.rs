@@ -151,7 +151,7 @@ pub(crate) fn bare(written: &str) -> &str {
 }
 
 /// Returns whether two values are equal: numbers regardless of trailing zeros, words regardless of case.
-pub(crate) fn is_same(a: &str, b: &str) -> bool {
+pub fn is_same_value(a: &str, b: &str) -> bool {
     match (number(a), number(b)) {
         (Some(a), Some(b)) => a == b,
         (None, None) => a.to_lowercase() == b.to_lowercase(),
@@ -374,7 +374,7 @@ mod tests {
             (AnswerPart::Confidence, "sure"),
         ];
         let is_value = |part: AnswerPart, written: &str| match part {
-            AnswerPart::Verdict => ["0", "0.5", "1"].iter().any(|value| is_same(value, written)),
+            AnswerPart::Verdict => ["0", "0.5", "1"].iter().any(|value| is_same_value(value, written)),
             AnswerPart::Confidence => written.parse::<f64>().is_ok(),
             _ => false,
         };

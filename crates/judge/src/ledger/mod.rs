@@ -9,6 +9,7 @@
 
 mod compare;
 mod counts;
+mod forms;
 mod generated;
 mod listed;
 mod pace;
@@ -30,10 +31,13 @@ use crate::error::JudgeError;
 
 pub use compare::{JudgeWork, OptionCost, PairVotes};
 pub use counts::{Effort, JudgeCounts};
+pub use forms::{Answers, Generated, GuidelineText, Item, Side, StoredForm, Subject};
 pub use generated::{GeneratedCode, GeneratedStatus, NewCode, Unanswered};
 pub use pace::Pace;
-pub use people::{ComparableVerdict, FormReply, NewReply, PairReply, PeopleLabels, PersonReply};
-pub use read::{FinishedRun, History, JudgedPair, ListedPair, Step, UnjudgedPair};
+pub use people::{
+    ComparableVerdict, FormReply, ItemAnswer, NewReply, PairLabels, PairReply, PersonReply, Reply,
+};
+pub use read::{FinishedRun, History, JudgedPair, LabeledByJudge, ListedPair, Step, UnjudgedPair};
 pub use reread::ChangedLabel;
 pub(crate) use reread::{AdoptedPair, ChangedResult, StoredPair};
 pub use write::{AnsweredQuestion, CallBegin, CallEnd, EventKey, Writer};

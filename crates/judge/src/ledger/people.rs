@@ -1,11 +1,10 @@
-//! Forms for people and their replies, in the ledger.
+//! People's replies, in the ledger.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
-use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Row, params};
-use serde::{Deserialize, Serialize};
 
+use super::forms::{GuidelineText, Subject, subject};
 use super::generated::{NewCode, insert_generated};
 use super::read::{
     FinishedRun, LISTED, PAIR_COLUMNS, RUN_COLUMNS, VERDICT_COLUMNS, WITH_MEMBERS, pair, run, verdict,
@@ -17,22 +16,23 @@ use crate::evidence::{Run, RunResult};
 use crate::judge::{Outcome, Verdict};
 use crate::language::Language;
 use crate::pair::Pair;
-use crate::people::{Answers, Candidate, Form, Generated, Guideline, Item, ItemAnswer, Reply, Subject};
 
-/// The subject of an item that is not a pair, as stored in the ledger.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum StoredSubject {
-    Answers(Answers),
-    Generated(Generated),
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// The name of a value of the guideline.
+    pub label: String,
+    pub program: Option<String>,
+    pub edited: Option<String>,
+    pub minutes: Option<f64>,
+    pub comment: String,
 }
 
-fn subject(stored: &str) -> rusqlite::Result<Subject> {
-    match serde_json::from_str(stored) {
-        Ok(StoredSubject::Answers(answers)) => Ok(Subject::Answers(answers)),
-        Ok(StoredSubject::Generated(generated)) => Ok(Subject::Generated(generated)),
-        Err(error) => Err(rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error))),
-    }
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ItemAnswer {
+    /// A word of the guideline, or the name of a value.
+    pub label: String,
+    pub comment: String,
+    pub program: Option<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ pub struct NewReply<'a> {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct PersonReply {
-    /// Index of the guideline in [`PeopleLabels`].
+    /// Index of the guideline in the list that the reply comes with.
     pub guideline: usize,
     pub tests: bool,
     /// Hash of the subject, independent of the form.
@@ -108,80 +108,22 @@ pub struct FormReply {
     pub time: f64,
 }
 
-/// People's current labels: if a person labeled something several times by one guideline, with tests or without, in
-/// one form or in several, the last label counts.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PeopleLabels {
-    pub guidelines: Vec<Guideline>,
-    /// The replies, in the order in which they were imported.
-    pub replies: Vec<PersonReply>,
-}
-
-impl PeopleLabels {
-    pub(crate) fn joined(ledgers: impl IntoIterator<Item = Self>) -> Self {
-        let mut joined = Self::default();
-        for Self { guidelines, replies } in ledgers {
-            let positions: Vec<usize> = guidelines
-                .into_iter()
-                .map(|guideline| {
-                    let known = joined.guidelines.iter().position(|known| *known == guideline);
-                    known.unwrap_or_else(|| {
-                        joined.guidelines.push(guideline);
-                        joined.guidelines.len() - 1
-                    })
-                })
-                .collect();
-            joined.replies.extend(
-                replies
-                    .into_iter()
-                    .map(|reply| PersonReply { guideline: positions[reply.guideline], ..reply }),
-            );
-        }
-        joined.replies.sort_by(|a, b| a.time.total_cmp(&b.time));
-        let mut seen = HashSet::new();
-        let mut is_last: Vec<bool> = (joined.replies.iter().rev())
-            .map(|reply| {
-                seen.insert((&reply.person, reply.tests, reply.guideline, &reply.pair, &reply.content))
-            })
-            .collect();
-        joined.replies.retain(|_| is_last.pop().unwrap_or_default());
-        joined
-    }
+/// A pair with what is known of it without people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PairLabels {
+    pub number: i64,
+    pub id: String,
+    /// The outcome of the judge; `None` if undecided.
+    pub outcome: Option<Outcome>,
+    /// True if the judge or one of its members ran a test program for it.
+    pub tested: bool,
+    /// The different labels that its file and all judges give it.
+    pub labels: BTreeSet<bool>,
 }
 
 impl Writer {
-    /// Records a form; returns whether it is new.
-    pub fn add_form(&self, form: &Form) -> Result<bool, JudgeError> {
-        let form = form.clone();
-        self.change(move |transaction| {
-            let Form { name, guideline, tests, seed, items } = &form;
-            let inserted = transaction.execute(
-                "INSERT OR IGNORE INTO forms (name, guideline, text, tests, seed, time) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                params![name, guideline.name, guideline.text, tests, seed.cast_signed(), now()],
-            )?;
-            if inserted == 0 {
-                return Ok(false);
-            }
-            let number = transaction.last_insert_rowid();
-            let mut insert = transaction.prepare_cached(
-                "INSERT INTO items (form, item, content, pair, subject) \
-                 VALUES (?1, ?2, ?3, (SELECT pair FROM pairs WHERE id = ?4), ?5)",
-            )?;
-            for Item { number: item, subject } in items {
-                let pair = if let Subject::Pair(pair) = subject { Some(&pair.id) } else { None };
-                let shown = match subject {
-                    Subject::Pair(_) => None,
-                    Subject::Answers(answers) => serde_json::to_string(&StoredSubject::Answers(answers.clone())).ok(),
-                    Subject::Generated(code) => serde_json::to_string(&StoredSubject::Generated(code.clone())).ok(),
-                };
-                insert.execute(params![number, item, subject.content(), pair, shown])?;
-            }
-            Ok(true)
-        })
-    }
-
     /// Adds a reply, with the run of its test program and the resulting generated code.
-    pub(crate) fn add_reply(&self, new: &NewReply<'_>) -> Result<(), JudgeError> {
+    pub fn add_reply(&self, new: &NewReply<'_>) -> Result<(), JudgeError> {
         let [form, person] = [new.form, new.person].map(str::to_owned);
         let (item, date, reply) = (new.item, new.date.map(str::to_owned), new.reply.clone());
         let run = new.run.and_then(|run| {
@@ -208,15 +150,9 @@ impl Writer {
             Ok(())
         })
     }
-}
 
-impl Writer {
-    pub(crate) fn add_adjudication(
-        &self,
-        form: &str,
-        item: i64,
-        answer: &ItemAnswer,
-    ) -> Result<(), JudgeError> {
+    /// Adds a decision about an item that people answered differently.
+    pub fn add_adjudication(&self, form: &str, item: i64, answer: &ItemAnswer) -> Result<(), JudgeError> {
         let (form, answer) = (form.to_owned(), answer.clone());
         self.change(move |transaction| {
             transaction.execute(
@@ -230,34 +166,6 @@ impl Writer {
 }
 
 impl Ledger {
-    pub fn form(&self, name: &str) -> Result<Option<Form>, JudgeError> {
-        let found = self.read(|connection| {
-            let select = "SELECT form, guideline, text, tests, seed FROM forms WHERE name = ?1";
-            let columns = |row: &Row<'_>| {
-                Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?, row.get(3)?, row.get::<_, i64>(4)?))
-            };
-            let Some((number, guideline, text, tests, seed)) =
-                connection.query_row(select, [name], columns).optional()?
-            else {
-                return Ok(None);
-            };
-            let mut select = connection.prepare_cached(&format!(
-                "SELECT {PAIR_COLUMNS}, item, subject FROM items LEFT JOIN pairs USING (pair) WHERE form = ?1 ORDER BY item"
-            ))?;
-            let items = select.query_map([number], |row| {
-                let subject = match row.get::<_, Option<String>>(9)? {
-                    Some(stored) => subject(&stored)?,
-                    None => Subject::Pair(pair(row)?.1),
-                };
-                Ok(Item { number: row.get(8)?, subject })
-            })?;
-            Ok(Some((guideline, text, tests, seed, items.collect::<Result<Vec<_>, _>>()?)))
-        })?;
-        let Some((guideline, text, tests, seed, items)) = found else { return Ok(None) };
-        let guideline = Guideline::parse(&guideline, &text, &self.path.display().to_string())?;
-        Ok(Some(Form { name: name.to_owned(), guideline, tests, seed: seed.cast_unsigned(), items }))
-    }
-
     /// A person's last reply to an item.
     pub fn reply(&self, form: &str, item: i64, person: &str) -> Result<Option<Reply>, JudgeError> {
         self.read(|connection| {
@@ -310,26 +218,17 @@ impl Ledger {
         })
     }
 
-    /// The names of all forms, oldest first.
-    pub fn forms(&self) -> Result<Vec<String>, JudgeError> {
-        self.read(|connection| {
-            let mut select = connection.prepare_cached("SELECT name FROM forms ORDER BY form")?;
-            select.query_map([], |row| row.get(0))?.collect()
-        })
-    }
-
-    /// People's current labels.
-    pub fn labeled(&self) -> Result<PeopleLabels, JudgeError> {
+    /// The guidelines of all forms, one for each form; and all replies ever given, oldest first.
+    pub fn all_replies(&self) -> Result<(Vec<GuidelineText>, Vec<PersonReply>), JudgeError> {
         let texts = self.read(|connection| {
             let mut select = connection.prepare("SELECT form, guideline, text FROM forms ORDER BY form")?;
             let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
             rows.collect::<Result<Vec<(i64, String, String)>, _>>()
         })?;
-        // Guidelines are still separate for each form, until they are joined.
         let (mut guidelines, mut positions) = (Vec::new(), HashMap::new());
         for (form, name, text) in texts {
             positions.insert(form, guidelines.len());
-            guidelines.push(Guideline::parse(&name, &text, &self.path.display().to_string())?);
+            guidelines.push(GuidelineText { name, text });
         }
         let replies = self.read(|connection| {
             let mut select = connection.prepare(
@@ -359,12 +258,12 @@ impl Ledger {
             })?;
             rows.collect()
         })?;
-        Ok(PeopleLabels::joined([PeopleLabels { guidelines, replies }]))
+        Ok((guidelines, replies))
     }
 
     /// Calls `each` with the verdicts of `judge` on those pairs of the last start that have a label in the file or
     /// one of these ids.
-    pub(crate) fn for_each_comparable(
+    pub fn for_each_comparable(
         &self,
         judge: i64,
         ids: &BTreeSet<&str>,
@@ -433,17 +332,8 @@ impl Ledger {
         })
     }
 
-    /// The pairs of the last start, with the verdicts of `judge` and the labels of others.
-    pub fn candidates(&self, judge: i64) -> Result<Vec<Candidate>, JudgeError> {
-        let labeled = self.labeled()?;
-        let mut labels: HashMap<String, HashSet<bool>> = HashMap::new();
-        for reply in &labeled.replies {
-            let guideline = labeled.guidelines.get(reply.guideline);
-            let label = guideline.and_then(|guideline| guideline.label(&reply.label));
-            if let (Some(pair), Some(label)) = (&reply.pair, label) {
-                labels.entry(pair.clone()).or_default().insert(label);
-            }
-        }
+    /// The pairs of the last start with the outcomes of `judge`, and the labels that they have without people.
+    pub fn pair_labels(&self, judge: i64) -> Result<Vec<PairLabels>, JudgeError> {
         self.read(|connection| {
             let mut select = connection.prepare(&format!(
                 "SELECT pair, id, label, \
@@ -456,15 +346,16 @@ impl Ledger {
                  FROM pairs WHERE {LISTED} ORDER BY pair"
             ))?;
             let rows = select.query_map([judge], |row| {
-                let mut labels = labels.remove(&row.get::<_, String>(1)?).unwrap_or_default();
+                let mut labels = BTreeSet::new();
                 labels.extend(row.get::<_, Option<i32>>(2)?.map(|label| label >= 1));
                 labels.extend(row.get::<_, bool>(5)?.then_some(true));
                 labels.extend(row.get::<_, bool>(6)?.then_some(false));
-                Ok(Candidate {
+                Ok(PairLabels {
                     number: row.get(0)?,
-                    verdict: row.get::<_, Option<String>>(3)?.and_then(|name| Outcome::named(&name)),
+                    id: row.get(1)?,
+                    outcome: row.get::<_, Option<String>>(3)?.and_then(|name| Outcome::named(&name)),
                     tested: row.get(4)?,
-                    disputed: labels.len() > 1,
+                    labels,
                 })
             })?;
             rows.collect()

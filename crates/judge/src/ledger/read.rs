@@ -63,12 +63,13 @@ impl ListedPair {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LabeledByJudge {
-    pub(crate) id: String,
-    pub(crate) query_id: String,
-    pub(crate) code_id: String,
-    pub(crate) label: bool,
-    pub(crate) tested: bool,
+pub struct LabeledByJudge {
+    pub id: String,
+    pub query_id: String,
+    pub code_id: String,
+    pub label: bool,
+    /// True if the judge or one of its members ran a test program for it.
+    pub tested: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -275,7 +276,7 @@ impl Ledger {
     }
 
     /// The pairs of the last start that `judge` labeled, and whether it or a member ran a test program for them.
-    pub(crate) fn labeled_by(&self, judge: i64) -> Result<Vec<LabeledByJudge>, JudgeError> {
+    pub fn labeled_by(&self, judge: i64) -> Result<Vec<LabeledByJudge>, JudgeError> {
         self.read(|connection| {
             let mut select = connection.prepare(&format!(
                 "SELECT id, query_id, code_id, outcome = 'yes', EXISTS (SELECT 1 FROM events \

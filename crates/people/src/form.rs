@@ -8,11 +8,12 @@
 use std::collections::BTreeMap;
 
 use quarry_files::digest;
-use serde::{Deserialize, Serialize};
+use quarry_judge::ledger::{
+    Answers, Generated, GeneratedStatus, GuidelineText, Item, Ledger, Reply, StoredForm, Subject, Writer,
+};
+use quarry_judge::{JudgeError, Pair};
 
-use super::guideline::{Guideline, ItemKind};
-use crate::ledger::GeneratedStatus;
-use crate::pair::Pair;
+use crate::guideline::{Guideline, ItemKind};
 
 /// Characters at the beginning of a cell that spreadsheets may interpret.
 const RISKY: [char; 7] = ['=', '+', '-', '@', '\t', '\r', '\''];
@@ -36,63 +37,6 @@ pub struct Form {
     pub items: Vec<Item>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct Item {
-    /// 1-based number, in the order of the file.
-    pub number: i64,
-    pub subject: Subject,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Subject {
-    Pair(Pair),
-    /// One list of results, or two answers, in the order shown.
-    Answers(Answers),
-    Generated(Generated),
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Answers {
-    pub query_id: String,
-    pub query: String,
-    /// One for a list, two for a preference, in the order shown.
-    pub sides: Vec<Side>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Side {
-    /// The system or data set, which is not shown.
-    pub system: String,
-    /// Its results, best first.
-    pub codes: Vec<String>,
-}
-
-/// Code that a model wrote for a query.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Generated {
-    /// The number of the judge that it was written for.
-    pub judge: i64,
-    /// Number of times that code was written for the query, including this one.
-    pub round: u32,
-    /// The version of the prompt.
-    pub prompt: String,
-    pub query_id: String,
-    pub query: String,
-    pub code: String,
-    pub language: String,
-    pub model: String,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Reply {
-    /// The name of a value of the guideline.
-    pub label: String,
-    pub program: Option<String>,
-    pub edited: Option<String>,
-    pub minutes: Option<f64>,
-    pub comment: String,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFormat {
     Csv,
@@ -113,46 +57,26 @@ impl Row {
     }
 }
 
-impl Subject {
-    /// Hash of the subject, independent of the form and of the order of the sides.
-    pub(crate) fn content(&self) -> String {
-        match self {
-            Self::Pair(pair) => pair.content(),
-            Self::Answers(Answers { query, sides, .. }) => {
-                let side = |side: &Side| {
-                    let codes: Vec<&str> = side.codes.iter().map(String::as_str).collect();
-                    [side.system.clone(), digest(&codes)]
-                };
-                let mut sides: Vec<[String; 2]> = sides.iter().map(side).collect();
-                sides.sort();
-                let sides = sides.iter().flatten().map(String::as_str);
-                digest(&std::iter::once(query.as_str()).chain(sides).collect::<Vec<_>>())
-            }
-            Self::Generated(generated) => digest(&[&generated.query, &generated.code]),
-        }
+/// The code of a subject; empty for answers.
+fn code(subject: &Subject) -> &str {
+    match subject {
+        Subject::Pair(pair) => &pair.code,
+        Subject::Generated(generated) => &generated.code,
+        Subject::Answers(_) => "",
     }
+}
 
-    /// The code of the subject; empty for answers.
-    fn code(&self) -> &str {
-        match self {
-            Self::Pair(pair) => &pair.code,
-            Self::Generated(generated) => &generated.code,
-            Self::Answers(_) => "",
+/// The columns of a subject that are shown to people. They contain no label, system or model.
+pub fn shown_columns(subject: &Subject) -> Vec<(&'static str, String)> {
+    match subject {
+        Subject::Pair(Pair { query, code, language, .. })
+        | Subject::Generated(Generated { query, code, language, .. }) => {
+            vec![("query", query.clone()), ("code", code.clone()), ("language", language.clone())]
         }
-    }
-
-    /// The columns shown to people. They contain no label, system or model.
-    pub fn shown(&self) -> Vec<(&'static str, String)> {
-        match self {
-            Self::Pair(Pair { query, code, language, .. })
-            | Self::Generated(Generated { query, code, language, .. }) => {
-                vec![("query", query.clone()), ("code", code.clone()), ("language", language.clone())]
-            }
-            Self::Answers(Answers { query, sides, .. }) => {
-                let columns: &[&str] = if sides.len() == 1 { &["results"] } else { &["a", "b"] };
-                let sides = columns.iter().copied().zip(sides.iter().map(|side| results(&side.codes)));
-                std::iter::once(("query", query.clone())).chain(sides).collect()
-            }
+        Subject::Answers(Answers { query, sides, .. }) => {
+            let columns: &[&str] = if sides.len() == 1 { &["results"] } else { &["a", "b"] };
+            let sides = columns.iter().copied().zip(sides.iter().map(|side| results(&side.codes)));
+            std::iter::once(("query", query.clone())).chain(sides).collect()
         }
     }
 }
@@ -188,12 +112,32 @@ impl Form {
         let shown: Vec<String> = items
             .iter()
             .flat_map(|item| {
-                item.subject.shown().into_iter().map(|(_, text)| text).chain([item.subject.content()])
+                shown_columns(&item.subject).into_iter().map(|(_, text)| text).chain([item.subject.content()])
             })
             .collect();
         let mut parts = vec![guideline.name.as_str(), &guideline.version, &tests_text, &seed_text];
         parts.extend(shown.iter().map(String::as_str));
         Self { name: digest(&parts)[..12].to_owned(), guideline, tests, seed, items }
+    }
+
+    /// The form of a ledger with this name, if there is one.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read, or the form's guideline cannot be parsed.
+    pub fn read(ledger: &Ledger, name: &str) -> Result<Option<Self>, JudgeError> {
+        let Some(StoredForm { name, guideline, tests, seed, items }) = ledger.form(name)? else {
+            return Ok(None);
+        };
+        let guideline = Guideline::stored(&guideline, ledger)?;
+        Ok(Some(Self { name, guideline, tests, seed, items }))
+    }
+
+    /// Records the form in a ledger, unless it is there.
+    pub(crate) fn record(&self, writer: &Writer) -> Result<(), JudgeError> {
+        let Self { name, guideline, tests, seed, items } = self.clone();
+        let guideline = GuidelineText { name: guideline.name, text: guideline.text };
+        writer.add_form(StoredForm { name, guideline, tests, seed, items })?;
+        Ok(())
     }
 
     /// The same form without test programs, which has the answers before testing; `None` if this one has none.
@@ -207,7 +151,7 @@ impl Form {
         let mut text = String::new();
         for item in &self.items {
             let given = [("form", self.name.clone()), ("item", item.number.to_string())];
-            let given = given.into_iter().chain(item.subject.shown());
+            let given = given.into_iter().chain(shown_columns(&item.subject));
             let blank = asked(self.guideline.asks(), self.tests).map(|column| (column, String::new()));
             let cells: Vec<(&str, String)> = given.chain(blank).collect();
             match format {
@@ -233,14 +177,14 @@ impl Form {
     /// Numbers of the rows with a text that many spreadsheets would truncate.
     pub(crate) fn too_long_for_spreadsheets(&self) -> Vec<i64> {
         let is_long = |item: &&Item| {
-            item.subject.shown().iter().any(|(_, text)| text.chars().count() >= MAX_CELL_CHARACTERS)
+            shown_columns(&item.subject).iter().any(|(_, text)| text.chars().count() >= MAX_CELL_CHARACTERS)
         };
         self.items.iter().filter(is_long).map(|item| item.number).collect()
     }
 
     /// Parses the reply in a row; `None` if nothing is filled in; an error describes what was expected.
     pub(crate) fn reply(&self, item: &Item, row: &Row) -> Result<Option<Reply>, String> {
-        for (column, text) in item.subject.shown() {
+        for (column, text) in shown_columns(&item.subject) {
             let Some(cell) = row.cells.get(column) else { continue };
             if !same_text(cell, &text) && !same_text(cell, &protected(&text)) {
                 return Err(format!(
@@ -296,9 +240,9 @@ impl Form {
             return Err("expected the whole changed code in edited_code where the label is edit, and nothing otherwise"
                 .to_owned());
         }
-        let shown = item.subject.code();
+        let shown = code(&item.subject);
         // Leading white space of code is kept.
-        let code = |column: &str| {
+        let code_in = |column: &str| {
             let code = row.cells.get(column)?.trim_matches(['\r', '\n']);
             Some(without_copied_apostrophe(code, shown).to_owned())
         };
@@ -306,8 +250,8 @@ impl Form {
             label: label.name().to_owned(),
             program: program
                 .filter(|program| !program.eq_ignore_ascii_case(NO_PROGRAM))
-                .and_then(|_| code("test_program")),
-            edited: edited.and_then(|_| code("edited_code")),
+                .and_then(|_| code_in("test_program")),
+            edited: edited.and_then(|_| code_in("edited_code")),
             minutes,
             comment: row.cell("comment").to_owned(),
         }))

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use quarry_judge::RunResult;
+use quarry_judge::ledger::GeneratedStatus;
+
 use super::gather::{LabelWork, PreferenceVote, Scale, ScoredItem, StudyData};
 use super::*;
-use crate::evidence::RunResult;
-use crate::ledger::GeneratedStatus;
-use crate::people::Preferred;
+use crate::guideline::Preferred;
 
 const NONE: u8 = 9;
 

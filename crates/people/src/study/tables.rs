@@ -1,12 +1,12 @@
 //! A study as tables, in the layout of the papers.
 
+use quarry_judge::Criterion;
 use quarry_metrics::significance::Interval;
 use quarry_metrics::table::Table;
 
 use super::{
     AnnotatorRow, Disagreement, FileAgreement, MajorityAgreement, ScoreRow, Share, Study, condition,
 };
-use crate::criterion::Criterion;
 
 /// Maximum number of disagreements listed; the study contains all of them.
 const MAX_LISTED: usize = 20;

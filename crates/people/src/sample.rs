@@ -1,8 +1,11 @@
 //! Selecting pairs for people to label.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::judge::Outcome;
+use quarry_judge::ledger::Ledger;
+use quarry_judge::{JudgeError, Outcome};
+
+use crate::labels::PeopleLabels;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
@@ -11,6 +14,32 @@ pub struct Candidate {
     pub tested: bool,
     /// True if two of its labels differ, among those of the file, judges and people.
     pub disputed: bool,
+}
+
+/// The pairs of a ledger's last start, with the verdicts of `judge` and the labels of others.
+///
+/// # Errors
+/// When the ledger cannot be read, or one of its guidelines cannot be parsed.
+pub fn candidates(ledger: &Ledger, judge: i64) -> Result<Vec<Candidate>, JudgeError> {
+    let labeled = PeopleLabels::read(ledger)?;
+    let mut labels: HashMap<String, BTreeSet<bool>> = HashMap::new();
+    for reply in &labeled.replies {
+        let guideline = labeled.guidelines.get(reply.guideline);
+        let label = guideline.and_then(|guideline| guideline.label(&reply.label));
+        if let (Some(pair), Some(label)) = (&reply.pair, label) {
+            labels.entry(pair.clone()).or_default().insert(label);
+        }
+    }
+    let pairs = ledger.pair_labels(judge)?.into_iter().map(|mut pair| {
+        pair.labels.extend(labels.remove(&pair.id).unwrap_or_default());
+        Candidate {
+            number: pair.number,
+            verdict: pair.outcome,
+            tested: pair.tested,
+            disputed: pair.labels.len() > 1,
+        }
+    });
+    Ok(pairs.collect())
 }
 
 /// Criteria for selecting pairs. The order is random in any case.

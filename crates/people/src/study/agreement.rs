@@ -1,5 +1,6 @@
 //! Agreement between people, and of each annotator with their majority and with the labels of the file.
 
+use quarry_judge::Criterion;
 use quarry_metrics::agreement::{
     Level, krippendorff_alpha, krippendorff_alpha_by_blocks, krippendorff_interval, percent_agreement,
 };
@@ -8,7 +9,6 @@ use quarry_metrics::significance::Interval;
 use serde::Serialize;
 
 use super::{Annotator, AnnotatorColumns, LabelTable, LabeledPair, Ratings, Share};
-use crate::criterion::Criterion;
 
 /// Agreement between people.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]

@@ -11,15 +11,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use quarry_judge::ledger::{FormReply, Item, ItemAnswer, Ledger, NewReply, Reply, Subject, Writer};
+use quarry_judge::{JudgeError, Language, Programs, Run, RunResult};
 use quarry_sandbox::Limits;
 
-use super::form::{Form, Item, Reply, Subject};
-use super::import::run_program;
-use crate::error::JudgeError;
-use crate::evidence::{Run, RunResult};
-use crate::language::Language;
-use crate::ledger::{FormReply, Ledger, NewReply, Writer};
-use crate::programs::Programs;
+use crate::form::Form;
+use crate::import::run_program;
 
 /// Time for which an item is reserved for a person after it was shown.
 const LEASE: Duration = Duration::from_secs(15 * 60);
@@ -82,14 +79,6 @@ impl Stage {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ItemAnswer {
-    /// A word of the guideline, or the name of a value.
-    pub label: String,
-    pub comment: String,
-    pub program: Option<String>,
-}
-
 #[derive(Clone, Debug, PartialEq)]
 pub struct TestDraft {
     pub source: String,
@@ -127,7 +116,7 @@ pub fn forms_to_fill(ledger: &Ledger) -> Result<Vec<String>, JudgeError> {
     let mut names = ledger.forms()?;
     let mut untested = HashSet::new();
     for name in &names {
-        untested.extend(ledger.form(name)?.and_then(|form| form.untested()).map(|form| form.name));
+        untested.extend(Form::read(ledger, name)?.and_then(|form| form.untested()).map(|form| form.name));
     }
     names.retain(|name| !untested.contains(name));
     Ok(names)
@@ -152,7 +141,7 @@ impl Session {
         };
         let untested = form.untested();
         if let Some(untested) = &untested {
-            writer.add_form(untested)?;
+            untested.record(&writer)?;
             for FormReply { item, person, answer, .. } in writer.ledger().replies_of(&untested.name)? {
                 if let Some(position) = position(&form, item) {
                     state.note(position, &person, Stage::Untested, answer);
@@ -175,15 +164,15 @@ impl Session {
     }
 
     /// The name of the form with the answers before testing.
-    pub(super) fn untested(&self) -> Option<&str> {
+    pub(crate) fn untested(&self) -> Option<&str> {
         self.untested.as_deref()
     }
 
-    pub(super) fn writer(&self) -> &Writer {
+    pub(crate) fn writer(&self) -> &Writer {
         &self.writer
     }
 
-    pub(super) fn ledger(&self) -> &Ledger {
+    pub(crate) fn ledger(&self) -> &Ledger {
         self.writer.ledger()
     }
 
@@ -390,7 +379,7 @@ impl Session {
     }
 
     /// The numbers of items that a person answered and skipped.
-    pub(super) fn counts(&self, person: &str) -> (usize, usize) {
+    pub(crate) fn counts(&self, person: &str) -> (usize, usize) {
         let state = self.state();
         let answered = state.answers.iter().filter(|answers| answers.contains_key(person)).count();
         (answered, state.skipped.get(person).map_or(0, Vec::len))
@@ -440,22 +429,24 @@ impl State {
     }
 }
 
-pub(super) fn position(form: &Form, number: i64) -> Option<usize> {
+pub(crate) fn position(form: &Form, number: i64) -> Option<usize> {
     form.items.binary_search_by_key(&number, |item| item.number).ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use quarry_judge::ledger::{Answers, Side};
+
     use super::*;
-    use crate::people::{Guideline, Subject};
+    use crate::guideline::Guideline;
 
     fn form(n: usize) -> Form {
         let pair = |number: usize| {
             let (query, code) = (format!("query {number}"), format!("def f{number}(): pass"));
-            Subject::Answers(crate::people::Answers {
+            Subject::Answers(Answers {
                 query_id: number.to_string(),
                 query,
-                sides: vec![crate::people::Side { system: "s".to_owned(), codes: vec![code] }],
+                sides: vec![Side { system: "s".to_owned(), codes: vec![code] }],
             })
         };
         Form::new(Guideline::named("results").unwrap(), false, 1, (0..n).map(pair).collect())
@@ -464,7 +455,7 @@ mod tests {
     fn session(directory: &std::path::Path, n: usize, overlap: usize) -> Session {
         let writer = Writer::open(&directory.join("labels.ledger")).unwrap();
         let form = form(n);
-        writer.add_form(&form).unwrap();
+        form.record(&writer).unwrap();
         Session::open(writer, form, overlap, None).unwrap()
     }
 

@@ -4,17 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use quarry_corpus::formats::write::Staged;
+use quarry_judge::ledger::{Generated, GeneratedCode, GeneratedStatus, Subject, Writer};
+use quarry_judge::{JudgeError, Language, Pair};
 
-use super::answers::{AnswersOptions, answers};
-use super::form::{FileFormat, Form, Generated, Subject};
-use super::guideline::{Guideline, ItemKind};
-use super::sample::Sampling;
-use crate::error::JudgeError;
-use crate::language::Language;
-use crate::ledger::{GeneratedCode, GeneratedStatus, Writer};
-use crate::pair::Pair;
-use crate::pairs;
-use crate::plan::Plan;
+use crate::answers::{AnswersOptions, answers};
+use crate::form::{FileFormat, Form};
+use crate::guideline::{Guideline, ItemKind};
+use crate::sample::{Sampling, candidates};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportedForm {
@@ -25,41 +21,6 @@ pub struct ExportedForm {
     pub too_long: Vec<i64>,
     /// Queries that were omitted because both sides give the same answers.
     pub same: usize,
-}
-
-/// Opens the ledger of a plan for writing, with the number of the plan's judge. If the judge has not judged yet, the
-/// plan's pairs are recorded first, so that people can label before models do.
-///
-/// # Errors
-/// When a pair cannot be judged, or the ledger cannot be used.
-pub fn open_ledger(plan: &Plan) -> Result<(Writer, i64), JudgeError> {
-    if plan.ledger.exists() {
-        let writer = Writer::open(&plan.ledger)?;
-        if let Some(judge) = writer.ledger().judge(&plan.version)? {
-            return Ok((writer, judge));
-        }
-    }
-    record_pairs(plan)
-}
-
-/// Opens the ledger of a plan for writing, and records the plan's pairs as those that forms are made of, whatever it has
-/// already.
-pub fn record_pairs(plan: &Plan) -> Result<(Writer, i64), JudgeError> {
-    let checked = pairs::check(plan)?;
-    let writer = Writer::open(&plan.ledger)?;
-    pairs::note(&checked, plan, &writer)?;
-    let mut members = Vec::new();
-    for member in &plan.members {
-        members.push(writer.start(
-            &member.judge,
-            &member.version,
-            &member.description(),
-            &member.text,
-            &[],
-        )?);
-    }
-    let judge = writer.start(&plan.judge, &plan.version, &plan.description(), &plan.text, &members)?;
-    Ok((writer, judge))
 }
 
 /// Writes pairs of the ledger's last start to `out`, with the instructions beside it.
@@ -77,7 +38,7 @@ pub fn export_pairs(
 ) -> Result<ExportedForm, JudgeError> {
     expect(&guideline, &[ItemKind::Pair], "pairs")?;
     let ledger = writer.ledger();
-    let pairs = ledger.pairs(&sampling.choose(ledger.candidates(judge)?))?;
+    let pairs = ledger.pairs(&sampling.choose(candidates(ledger, judge)?))?;
     if let Some(pair) = pairs.iter().find(|pair| tests && Language::named(&pair.language).is_none()) {
         let known = Language::names().collect::<Vec<_>>().join(", ");
         return Err(wrong(
@@ -178,7 +139,7 @@ fn write(writer: &Writer, form: Form, same: usize, out: &Path) -> Result<Exporte
         (out.to_owned(), form.write(format)),
     ];
     let staged = texts.iter().map(|(path, _)| Staged::new(path)).collect::<Result<Vec<_>, _>>()?;
-    writer.add_form(&form)?;
+    form.record(writer)?;
     for (staged, (path, text)) in staged.into_iter().zip(texts) {
         fs::write(staged.path(), text).map_err(|source| JudgeError::Write { path, source })?;
         staged.publish()?;

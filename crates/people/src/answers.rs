@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use quarry_corpus::dataset;
 use quarry_corpus::formats::{Record, RecordKind};
 use quarry_files::digest;
-
-use super::form::{Answers, Side};
-use crate::error::JudgeError;
+use quarry_judge::JudgeError;
+use quarry_judge::ledger::{Answers, Side};
 
 #[derive(Clone, Debug)]
 pub struct AnswersOptions {

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use quarry_judge::JudgeError;
 use quarry_metrics::significance::LabelErrors;
 
 use super::{Annotator, LabelTable, StudiedJudge, Study, StudyData, StudyOptions};
-use crate::error::JudgeError;
 
 fn stratum(tested: bool) -> &'static str {
     if tested { "tested" } else { "untested" }

@@ -14,12 +14,11 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use quarry_judge::Criterion;
 use quarry_metrics::agreement::Level;
 use quarry_metrics::agreement::krippendorff_by_unit;
 use quarry_metrics::significance::{Bootstrap, Interval, resampled_interval, wilson_interval};
 use serde::{Deserialize, Serialize};
-
-use crate::criterion::Criterion;
 
 pub use agreement::{AgreementRow, AnnotatorRow, FileAgreement, MajorityAgreement};
 pub use errors::label_errors;
@@ -119,7 +118,7 @@ pub struct StudyOptions {
     pub min_alpha: Option<f64>,
     /// Block size in pairs for also averaging α over blocks, as CoSQA+ does with 100.
     pub block: Option<usize>,
-    /// The definition of executable: one of [`EXECUTABLE_RULES`](crate::EXECUTABLE_RULES).
+    /// The definition of executable: one of [`EXECUTABLE_RULES`](quarry_judge::EXECUTABLE_RULES).
     pub executable_rule: &'static str,
     /// Settings of bootstrapped intervals; `confidence` applies to all intervals.
     pub bootstrap: Bootstrap,

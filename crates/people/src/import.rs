@@ -4,18 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
+use quarry_judge::ledger::{Generated, GeneratedStatus, Ledger, NewCode, NewReply, Reply, Subject, Writer};
+use quarry_judge::{JudgeError, Language, Pair, Programs, Run, TestProgram, run_with_packages};
 use quarry_sandbox::{Limits, Runner};
 use serde::Serialize;
 
-use super::form::{Form, Generated, Reply, Row, rows};
-use crate::error::JudgeError;
-use crate::evidence::{Run, TestProgram};
-use crate::judge::RepairState;
-use crate::language::Language;
-use crate::ledger::{GeneratedStatus, Ledger, NewCode, NewReply, Writer};
-use crate::pair::Pair;
-use crate::people::Subject;
-use crate::programs::Programs;
+use crate::error::ImportError;
+use crate::form::{Form, Row, rows};
 
 const MAX_LISTED: usize = 20;
 
@@ -57,7 +52,7 @@ struct AcceptedRow {
 /// run nor written again, so importing a file twice, or continuing after a crash, changes nothing that was done.
 ///
 /// # Errors
-/// [`JudgeError::Form`] with every invalid row; when the file cannot be read, a program cannot be run, or the
+/// [`ImportError::Rows`] with every invalid row; when the file cannot be read, a program cannot be run, or the
 /// ledger cannot be written.
 pub fn import(
     writer: &Writer,
@@ -65,9 +60,9 @@ pub fn import(
     options: &ImportRequest<'_>,
     limits: &Limits,
     sandbox: &dyn Fn() -> Result<Box<dyn Programs>, JudgeError>,
-) -> Result<ImportSummary, JudgeError> {
+) -> Result<ImportSummary, ImportError> {
     let bytes = fs::read(path).map_err(|source| JudgeError::Read { path: path.to_owned(), source })?;
-    let wrong = |listed: Vec<(usize, String)>| JudgeError::Form {
+    let wrong = |listed: Vec<(usize, String)>| ImportError::Rows {
         path: path.to_owned(),
         n_wrong: listed.len(),
         listed: grouped(listed)
@@ -233,7 +228,7 @@ fn reviewed(code: &Generated, status: GeneratedStatus, person: &str, edited: Opt
 }
 
 /// Runs a person's test program for a pair, with the packages that it lacks.
-pub(super) fn run_program(
+pub(crate) fn run_program(
     source: &str,
     pair: &Pair,
     programs: &dyn Programs,
@@ -246,17 +241,7 @@ pub(super) fn run_program(
     }
     let source = source.to_owned();
     let program = TestProgram { language: language.clone(), source, ..TestProgram::default() };
-    let first = programs.run(program, code, limits)?;
-    let Some(language) = Language::named(language) else { return Ok(first) };
-    // Missing packages are installed by the names of their modules.
-    let mut repaired = RepairState::new(language, first);
-    while let Some(missing) = repaired.missing()
-        && let Some(program) = repaired.with(&[missing])
-    {
-        let again = programs.run(program, code, limits)?;
-        repaired.take(again);
-    }
-    Ok(repaired.run)
+    run_with_packages(programs, program, code, limits)
 }
 
 /// The forms, the filled-in rows with their lines, and the number of blank rows; or all problems by line.
@@ -271,7 +256,7 @@ fn check(ledger: &Ledger, rows: &[Row], options: &ImportRequest<'_>) -> Result<C
         let name = row.cell("form");
         let form = match forms.iter().position(|form| form.name == name) {
             Some(form) => form,
-            None => match ledger.form(name)? {
+            None => match Form::read(ledger, name)? {
                 Some(form) => {
                     forms.push(form);
                     forms.len() - 1

@@ -1,136 +1,20 @@
 //! Forms from export to study, with a sandbox that runs nothing.
 
-mod fake;
-mod sessions;
-
-use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use quarry_judge::ledger::{EventKey, GeneratedStatus, NewCode, Writer};
-use quarry_judge::people::study::{ReferenceMajority, StudiedJudge, Study, StudyOptions, gather};
-use quarry_judge::people::{
-    AnswersOptions, Guideline, ImportRequest, ImportSummary, Sampling, export_answers, export_generated,
-    export_pairs, import, open_ledger,
+use quarry_judge::ledger::{EventKey, GeneratedStatus, NewCode};
+use quarry_judge::{Outcome, Programs, RunResult, Verdict, audit};
+use quarry_people::{
+    AnswersOptions, Guideline, ImportRequest, PeopleLabels, Sampling, candidates, export_answers,
+    export_generated, export_pairs,
 };
-use quarry_judge::{EXECUTABLE_RULES, JudgeError, Outcome, Plan, Programs, RunResult, Verdict, audit};
-use quarry_metrics::significance::Bootstrap;
 use quarry_sandbox::Limits;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use self::fake::{Emptied, FakePrograms};
-
-struct Fixture {
-    directory: tempfile::TempDir,
-    opened: Cell<usize>,
-}
-
-/// Twelve pairs; the file labels every third 0. Some texts begin like spreadsheet formulas.
-fn pair(number: usize) -> Value {
-    let beginnings = ["def", "=1+", "'", "-", "@x\ndef"];
-    json!({
-        "pair-idx": number, "query-idx": number, "query": format!("=question, \"{number}\""), "code-idx": number,
-        "code": format!("{} f{number}(x):\n    return x;\n", beginnings[number % 5]),
-        "label": i32::from(!number.is_multiple_of(3)), "language": "python",
-    })
-}
-
-impl Fixture {
-    fn new() -> Self {
-        let fixture = Self { directory: tempfile::tempdir().unwrap(), opened: Cell::new(0) };
-        let pairs: Vec<String> = (0..12).map(|number| pair(number).to_string()).collect();
-        fs::write(fixture.path("pairs.jsonl"), pairs.join("\n")).unwrap();
-        let plan = "pairs = ['pairs.jsonl']\njudge = 'cosqa-plus'\n[model]\nprovider = 'openai-compatible'\n\
-                    base_url = 'http://localhost:1'\nmodel = 'm'\n";
-        fs::write(fixture.path("plan.toml"), plan).unwrap();
-        fixture
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    fn plan(&self) -> Plan {
-        Plan::open(&self.path("plan.toml"), None).unwrap()
-    }
-
-    fn open(&self) -> (Writer, i64) {
-        open_ledger(&self.plan()).unwrap()
-    }
-
-    fn export(&self, name: &str, guideline: &str, tests: bool, sampling: Sampling) -> PathBuf {
-        let (writer, judge) = self.open();
-        let (guideline, out) = (Guideline::named(guideline).unwrap(), self.path(name));
-        export_pairs(&writer, judge, guideline, &sampling, tests, &out).unwrap();
-        out
-    }
-
-    fn import(&self, path: &Path, options: &ImportRequest<'_>) -> Result<ImportSummary, JudgeError> {
-        let (writer, _) = self.open();
-        let sandbox = || {
-            self.opened.set(self.opened.get() + 1);
-            Ok(Box::new(FakePrograms) as Box<dyn Programs>)
-        };
-        import(&writer, path, options, &Limits::default(), &sandbox)
-    }
-
-    /// Fills in the form at `path`: `fill` gets the pair's number, by its code, and the row.
-    fn fill(&self, path: &Path, mut fill: impl FnMut(usize, &mut Map<String, Value>)) {
-        let text = fs::read_to_string(path).unwrap();
-        let lines = text.lines().map(|line| {
-            let mut row: Map<String, Value> = serde_json::from_str(line).unwrap();
-            let shown = ["code", "results", "a"].into_iter().find_map(|column| row.get(column)).unwrap();
-            let digits = shown.as_str().unwrap().split(" f").nth(1).unwrap().split('(').next().unwrap();
-            let number = digits.parse().unwrap();
-            fill(number, &mut row);
-            Value::Object(row).to_string()
-        });
-        let lines: Vec<String> = lines.collect();
-        fs::write(path, lines.join("\n")).unwrap();
-    }
-
-    fn study_options(&self) -> StudyOptions {
-        StudyOptions {
-            truth: ReferenceMajority::Auto,
-            min_labels: 1,
-            min_alpha: None,
-            block: None,
-            executable_rule: EXECUTABLE_RULES[0],
-            bootstrap: Bootstrap { resamples: 50, ..Bootstrap::default() },
-        }
-    }
-
-    fn study(&self) -> Study {
-        let (writer, judge) = self.open();
-        let ledger = writer.ledger();
-        let judges = [StudiedJudge { ledger, judge, name: "model", criterion: self.plan().judge.criterion }];
-        Study::new(&gather(&[ledger], &judges).unwrap(), &self.study_options())
-    }
-
-    /// Judges with yes for even numbers, and no verdict on the last two.
-    fn judge(&self) {
-        let (writer, judge) = self.open();
-        for candidate in writer.ledger().candidates(judge).unwrap().iter().take(10) {
-            let pair = &writer.ledger().pairs(&[candidate.number]).unwrap()[0];
-            let even = pair.id.parse::<usize>().unwrap() % 2 == 0;
-            let verdict = Verdict {
-                outcome: if even { Outcome::Yes } else { Outcome::No },
-                grade: None,
-                decided_by: "cosqa-plus".to_owned(),
-                reason: String::new(),
-                confidence: None,
-            };
-            let key = EventKey { judge, pair: candidate.number, position: 0, optional_step: None };
-            writer.add_verdict(key, verdict).unwrap();
-        }
-    }
-}
-
-fn by(person: &str) -> ImportRequest<'_> {
-    ImportRequest { person: Some(person), date: Some("2026-03-31"), revise: false }
-}
+use crate::fake::{Emptied, FakePrograms};
+use crate::fixture::{Fixture, by, pair};
 
 #[test]
 fn what_comes_back_from_a_spreadsheet_is_what_was_given() {
@@ -175,7 +59,7 @@ fn what_comes_back_from_a_spreadsheet_is_what_was_given() {
     let again = fixture.import(&path, &ImportRequest { date: None, ..by("ann") }).unwrap();
     assert_eq!((again.new, again.unchanged, again.revised), (0, 8, 0));
     let (writer, _) = fixture.open();
-    let replies = writer.ledger().labeled().unwrap().replies;
+    let replies = PeopleLabels::read(writer.ledger()).unwrap().replies;
     assert_eq!(replies.len(), 8);
     assert!(
         replies
@@ -230,7 +114,7 @@ fn wrong_rows_are_all_named_and_nothing_is_taken() {
     let error = fixture.import(&path, &by("ann")).unwrap_err().to_string();
     assert!(error.contains(":2: expected UTF-8 text"), "{error}");
     let (writer, _) = fixture.open();
-    assert!(writer.ledger().labeled().unwrap().replies.is_empty() && fixture.opened.get() == 0);
+    assert!(PeopleLabels::read(writer.ledger()).unwrap().replies.is_empty() && fixture.opened.get() == 0);
 }
 
 #[test]
@@ -433,7 +317,7 @@ fn a_study_needs_no_people() {
     fixture.judge();
     {
         let (writer, judge) = fixture.open();
-        let number = writer.ledger().candidates(judge).unwrap()[10].number;
+        let number = candidates(writer.ledger(), judge).unwrap()[10].number;
         let (decided_by, reason) = ("nobody".to_owned(), String::new());
         let verdict =
             Verdict { outcome: Outcome::Unresolved, grade: None, decided_by, reason, confidence: None };

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use quarry_files::digest;
+use quarry_judge::JudgeError;
+use quarry_judge::ledger::{Ledger, Subject};
 use quarry_metrics::agreement::{Level, krippendorff_alpha, krippendorff_by_unit};
 
-use super::form::Subject;
-use super::guideline::Guideline;
-use crate::error::JudgeError;
-use crate::ledger::Ledger;
+use crate::form::Form;
+use crate::guideline::Guideline;
+use crate::labels::PeopleLabels;
 
 /// Conditions under which people's votes count as a label.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -54,7 +55,7 @@ impl PairVotes {
     /// The answers in a ledger by a guideline, of these people only, or of all if none is named. If a person
     /// answered both with and without test programs, the answer with them counts.
     pub fn read(ledger: &Ledger, guideline: &Guideline, annotators: &[String]) -> Result<Self, JudgeError> {
-        let labeled = ledger.labeled()?;
+        let labeled = PeopleLabels::read(ledger)?;
         let mut found = Self::default();
         for tests in [false, true] {
             for reply in labeled.replies.iter().filter(|reply| reply.tests == tests) {
@@ -69,7 +70,8 @@ impl PairVotes {
         }
         for name in ledger.forms()? {
             let decisions = ledger.adjudications(&name)?;
-            let Some(form) = ledger.form(&name)?.filter(|form| form.guideline.version == guideline.version)
+            let Some(form) =
+                Form::read(ledger, &name)?.filter(|form| form.guideline.version == guideline.version)
             else {
                 continue;
             };

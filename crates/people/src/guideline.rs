@@ -5,30 +5,27 @@ use std::path::Path;
 
 use quarry_corpus::toml_file::{self, Mistake};
 use quarry_files::digest;
+use quarry_judge::ledger::{GeneratedStatus, GuidelineText, Ledger};
+use quarry_judge::{Criterion, JudgeError, is_same_value};
 use quarry_text::did_you_mean_or_all;
 use serde::{Deserialize, Serialize};
 
-use crate::answer::is_same;
-use crate::criterion::Criterion;
-use crate::error::JudgeError;
-use crate::ledger::GeneratedStatus;
-
 const BUILT_IN: [(&str, &str); 8] = [
-    ("cosqa", include_str!("../../guidelines/cosqa.toml")),
-    ("cosqa-plus", include_str!("../../guidelines/cosqa-plus.toml")),
-    ("cosqa-plus-half", include_str!("../../guidelines/cosqa-plus-half.toml")),
-    ("generated", include_str!("../../guidelines/generated.toml")),
-    ("preference", include_str!("../../guidelines/preference.toml")),
-    ("query4code", include_str!("../../guidelines/query4code.toml")),
-    ("relevance", include_str!("../../guidelines/relevance.toml")),
-    ("results", include_str!("../../guidelines/results.toml")),
+    ("cosqa", include_str!("../guidelines/cosqa.toml")),
+    ("cosqa-plus", include_str!("../guidelines/cosqa-plus.toml")),
+    ("cosqa-plus-half", include_str!("../guidelines/cosqa-plus-half.toml")),
+    ("generated", include_str!("../guidelines/generated.toml")),
+    ("preference", include_str!("../guidelines/preference.toml")),
+    ("query4code", include_str!("../guidelines/query4code.toml")),
+    ("relevance", include_str!("../guidelines/relevance.toml")),
+    ("results", include_str!("../guidelines/results.toml")),
 ];
 
 /// Instructions for filling in a form, for any guideline.
-const COLUMNS: &str = include_str!("../../guidelines/columns.md");
+const COLUMNS: &str = include_str!("../guidelines/columns.md");
 
 /// Instructions for writing test programs.
-const TEST_PROGRAMS: &str = include_str!("../../guidelines/test-programs.md");
+const TEST_PROGRAMS: &str = include_str!("../guidelines/test-programs.md");
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Guideline {
@@ -173,6 +170,11 @@ impl Guideline {
         Ok(Self { name: name.to_owned(), version, text: text.to_owned(), content })
     }
 
+    /// The guideline of a form in a ledger.
+    pub(crate) fn stored(stored: &GuidelineText, ledger: &Ledger) -> Result<Self, JudgeError> {
+        Self::parse(&stored.name, &stored.text, &ledger.path().display().to_string())
+    }
+
     pub fn asks(&self) -> ItemKind {
         self.content.asks
     }
@@ -180,7 +182,7 @@ impl Guideline {
     /// The label that a cell contains, ignoring case and surrounding white space; numbers in any notation. `None` if
     /// the guideline does not have it.
     pub fn value(&self, cell: &str) -> Option<&Value> {
-        let says = |word: &String| is_same(word, cell.trim());
+        let says = |word: &String| is_same_value(word, cell.trim());
         self.content.values.iter().find(|value| value.says.iter().any(says))
     }
 

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use quarry_judge::ledger::GeneratedStatus;
 use quarry_metrics::agreement::{Level, kendall_tau_b, krippendorff_alpha, pearson};
 use quarry_metrics::significance::{Interval, mcnemar, resampled_interval};
 use serde::Serialize;
 
 use super::gather::{LabelWork, PreferenceVote, Scale, ScoredItem, StudyData};
 use super::{Ratings, Share, StudyOptions};
-use crate::ledger::GeneratedStatus;
-use crate::people::Preferred;
+use crate::guideline::Preferred;
 
 /// The results of a person's test programs, and the time taken for labels.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]

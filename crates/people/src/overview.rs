@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use quarry_judge::JudgeError;
+use quarry_judge::ledger::{FormReply, Item, ItemAnswer, Subject};
 use quarry_metrics::agreement::{Level, krippendorff_alpha};
 use serde_json::{Value as Json, json};
 
-use super::form::{Item, Subject};
-use super::guideline::{Guideline, Value};
-use super::session::{ItemAnswer, Session, Submission, position};
-use super::study::median;
-use crate::error::JudgeError;
-use crate::ledger::FormReply;
+use crate::form::shown_columns;
+use crate::guideline::{Guideline, Value};
+use crate::session::{Session, Submission, position};
+use crate::study::median;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct PersonProgress {
@@ -246,8 +246,7 @@ impl Session {
                 "id": pair.id, "query_id": pair.query_id, "code_id": pair.code_id, "query": pair.query,
                 "code": pair.code, "language": pair.language,
             }),
-            subject => subject
-                .shown()
+            subject => shown_columns(subject)
                 .into_iter()
                 .map(|(column, text)| (column.to_owned(), Json::from(text)))
                 .collect(),

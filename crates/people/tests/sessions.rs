@@ -3,15 +3,17 @@
 use std::time::{Duration, Instant};
 
 use quarry_judge::RunResult;
-use quarry_judge::people::study::{Study, StudyOptions, gather};
-use quarry_judge::people::{
-    FormAgreement, ItemAnswer, Sampling, Session, Stage, Submission, TestSandbox, TestState, forms_to_fill,
+use quarry_judge::ledger::ItemAnswer;
+use quarry_people::study::{Study, StudyOptions, gather};
+use quarry_people::{
+    Candidate, Form, FormAgreement, PeopleLabels, Sampling, Session, Stage, Submission, TestSandbox,
+    TestState, candidates, forms_to_fill, shown_columns,
 };
 use quarry_sandbox::Limits;
 use serde_json::Value;
 
-use super::Fixture;
-use super::fake::FakePrograms;
+use crate::fake::FakePrograms;
+use crate::fixture::Fixture;
 
 fn item_answer(label: &str, comment: &str, program: &str) -> ItemAnswer {
     ItemAnswer { label: label.to_owned(), comment: comment.to_owned(), program: Some(program.to_owned()) }
@@ -20,7 +22,7 @@ fn item_answer(label: &str, comment: &str, program: &str) -> ItemAnswer {
 fn open(fixture: &Fixture, overlap: usize) -> Session {
     let (writer, _) = fixture.open();
     let name = forms_to_fill(writer.ledger()).unwrap().pop().unwrap();
-    let form = writer.ledger().form(&name).unwrap().unwrap();
+    let form = Form::read(writer.ledger(), &name).unwrap().unwrap();
     let sandbox = TestSandbox { programs: Box::new(FakePrograms), limits: Limits::default() };
     Session::open(writer, form, overlap, Some(sandbox)).unwrap()
 }
@@ -102,7 +104,7 @@ fn verdicts_before_and_after_testing_are_both_kept() {
         assert_eq!(answer(Stage::Final, &item_answer("no", "", "assert fails"), false, end), Submission::New);
         assert_eq!(session.last("ann").unwrap().1, Stage::Final);
         // Code that is sent back unchanged is not a program.
-        let code = session.item(2).unwrap().subject.shown()[1].1.clone();
+        let code = shown_columns(&session.item(2).unwrap().subject)[1].1.clone();
         assert!(!session.begin_test("ann", 2, &code, ""));
         let second = |stage, given: &ItemAnswer| session.answer("ann", 2, stage, given, false, end).unwrap();
         assert_eq!(second(Stage::Final, &item_answer("no", "", &code)), Submission::NoReason);
@@ -191,7 +193,7 @@ fn disagreements_are_adjudicated_once_and_counted() {
     drop(session);
     // A decision is not a person's label.
     let (writer, _) = fixture.open();
-    assert_eq!(writer.ledger().labeled().unwrap().replies.len(), 8);
+    assert_eq!(PeopleLabels::read(writer.ledger()).unwrap().replies.len(), 8);
 }
 
 /// Three people give each item three values by a guideline; the lines of the export, and the items in dispute.
@@ -239,8 +241,8 @@ fn people_agree_by_label_and_not_by_value() {
     let removed: Vec<&str> = study.removed.iter().map(|(pair, _)| pair.as_str()).collect();
     assert_eq!(removed, [fifth]);
     // The file's labels and people's differ where they should.
-    let disputed = |candidate: &quarry_judge::people::Candidate| candidate.disputed;
-    let candidates = writer.ledger().candidates(judge).unwrap();
+    let disputed = |candidate: &Candidate| candidate.disputed;
+    let candidates = candidates(writer.ledger(), judge).unwrap();
     let expected = lines.iter().filter(|line| {
         let id: usize = line["id"].as_str().unwrap().parse().unwrap();
         let file = i64::from(!id.is_multiple_of(3));

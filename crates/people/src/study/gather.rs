@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use quarry_judge::ledger::{Answers, ComparableVerdict, GeneratedStatus, Ledger, PersonReply, Subject};
+use quarry_judge::{Criterion, JudgeError, Outcome, RunResult, Verdict};
+
 use super::{Annotator, Label, LabeledPair};
-use crate::criterion::Criterion;
-use crate::error::JudgeError;
-use crate::evidence::RunResult;
-use crate::judge::{Outcome, Verdict};
-use crate::ledger::{ComparableVerdict, GeneratedStatus, Ledger, PeopleLabels, PersonReply};
-use crate::people::{Answers, Preferred, Subject};
+use crate::guideline::Preferred;
+use crate::labels::PeopleLabels;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StudyData {
@@ -167,8 +166,7 @@ impl Scales {
 pub fn gather(ledgers: &[&Ledger], judges: &[StudiedJudge<'_>]) -> Result<StudyData, JudgeError> {
     let (mut gathered, mut pairs) = (StudyData::default(), Pairs::default());
     let mut annotators: BTreeMap<Annotator, Vec<(usize, Label)>> = BTreeMap::new();
-    let labeled = ledgers.iter().map(|ledger| ledger.labeled()).collect::<Result<Vec<_>, _>>()?;
-    let PeopleLabels { guidelines, replies } = PeopleLabels::joined(labeled);
+    let PeopleLabels { guidelines, replies } = PeopleLabels::read_all(ledgers)?;
     let ids: BTreeSet<&str> = replies.iter().filter_map(|reply| reply.pair.as_deref()).collect();
     // Judges first, so that pairs are in the order of their files.
     for judge in judges {

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::fixture::{self, Fixture, stderr, stdout};
+use crate::fixture::{self, Fixture, copy_examples, stderr, stdout};
+use quarry_test_support::files::contents_below as files;
 use quarry_test_support::model_server::{Reply, Seen, Server, completion};
 use quarry_test_support::nats::Nats;
 use serde_json::{Value, json};
@@ -17,39 +18,9 @@ use serde_json::{Value, json};
 /// A copy of the example, which a test may change.
 fn example() -> (Fixture, PathBuf) {
     let fixture = Fixture::new();
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/build");
     let to = fixture.path("build");
-    copy(&from, &to);
+    copy_examples("build", &to);
     (fixture, to)
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        if entry.path().extension().is_some_and(|ending| ending == "build") {
-            continue;
-        } else if entry.path().is_dir() {
-            copy(&entry.path(), &to.join(entry.file_name()));
-        } else {
-            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-        }
-    }
-}
-
-/// The files of a directory by their paths in it.
-fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
-        let name = entry.file_name().into_string().unwrap();
-        if entry.path().is_dir() {
-            found.extend(
-                files(&entry.path()).into_iter().map(|(path, text)| (format!("{name}/{path}"), text)),
-            );
-        } else {
-            found.insert(name, fs::read(entry.path()).unwrap());
-        }
-    }
-    found
 }
 
 /// Builds in a directory; returns the names of the steps that were done now, and of those that were done before.

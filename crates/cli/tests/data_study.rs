@@ -1,7 +1,7 @@
 //! `quarry data intent --labels`, and training on labeled data, as a user runs them.
 
 use crate::fixture::schema::check;
-use crate::fixture::{Fixture, check_error, stderr};
+use crate::fixture::{Fixture, check_error, copy_examples, stderr};
 
 fn pair(query: &str, code: &str, label: u8) -> String {
     format!(
@@ -86,23 +86,10 @@ fn labeled_data_is_trained_on_with_its_negatives() {
     check_error(&output, "expected pairs that are labeled as matching, found none of 1 queries");
 }
 
-/// Copies a directory without what was built there.
-fn copy(from: &std::path::Path, to: &std::path::Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
-        if entry.path().is_dir() && !entry.file_name().to_string_lossy().ends_with(".build") {
-            copy(&entry.path(), &to.join(entry.file_name()));
-        } else if entry.path().is_file() {
-            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-        }
-    }
-}
-
 #[test]
 fn documentation_of_what_a_build_calls_is_what_a_command_prints() {
     let fixture = Fixture::new();
-    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/build");
-    copy(&examples, &fixture.path("tree/build"));
+    copy_examples("build", &fixture.path("tree/build"));
     let written = ["data", "build", "build/written.toml", "--out", "built"];
     let output = fixture.run(&written);
     assert!(output.status.success(), "{}", stderr(&output));

@@ -424,18 +424,7 @@ fn the_index_remembers_the_model_that_it_was_made_with() {
     let fixtures =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures/tiny-bert");
     let model = fixture.path("models/tiny");
-    fs::create_dir_all(&model).unwrap();
-    for entry in fs::read_dir(fixtures).unwrap().map(Result::unwrap) {
-        let to = model.join(entry.file_name());
-        if entry.path().is_dir() {
-            fs::create_dir(&to).unwrap();
-            for inner in fs::read_dir(entry.path()).unwrap().map(Result::unwrap) {
-                fs::copy(inner.path(), to.join(inner.file_name())).unwrap();
-            }
-        } else {
-            fs::copy(entry.path(), to).unwrap();
-        }
-    }
+    quarry_test_support::files::copy(&fixtures, &model);
     let used = |arguments: &[&str]| {
         let answer = fixture.json(&[&["doctor", "--json"], arguments].concat());
         let checks = answer["checks"].as_array().unwrap().clone();

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use crate::fixture::{Fixture, check_error, stderr, stdout};
+use quarry_test_support::files::contents_below;
 use serde_json::{Value, json};
 
 const VERBS: [(&str, &str); 14] = [
@@ -74,19 +75,9 @@ fn tree(has_meaning: bool) -> Fixture {
     fixture
 }
 
-/// All files below a directory, with their content.
+/// All files below a directory, which may be missing, with their content.
 fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let Ok(entries) = std::fs::read_dir(directory) else { return found };
-    for entry in entries.map(Result::unwrap) {
-        let path = entry.path();
-        if path.is_dir() {
-            found.extend(files(&path));
-        } else {
-            found.insert(path.display().to_string(), std::fs::read(&path).unwrap());
-        }
-    }
-    found
+    if directory.exists() { contents_below(directory) } else { BTreeMap::new() }
 }
 
 fn model(fixture: &Fixture) -> Value {

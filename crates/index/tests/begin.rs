@@ -10,6 +10,7 @@ use quarry_embed::{EmbedError, Embedder, StaticModel, Vectors};
 use quarry_index::{
     Event, Filter, Index, OpenOptions, Opened, RankingWeights, SearchRequest, Update, UserDirectories,
 };
+use quarry_test_support::files;
 
 const N_FILES: usize = 12;
 
@@ -27,9 +28,7 @@ impl Fixture {
     }
 
     fn write(&self, path: &str, content: &str) {
-        let path = self.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
+        files::write(self.path(path), content);
     }
 
     /// A tree of some files.

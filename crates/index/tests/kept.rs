@@ -10,6 +10,7 @@ use quarry_index::{
     Filter, Index, OpenOptions, Opened, RankingWeights, RebuildReason, SearchRequest, Update,
     UserDirectories, UserIndexes,
 };
+use quarry_test_support::files;
 
 /// Trees, and separate directories for everything else a user has.
 struct Fixture {
@@ -160,9 +161,7 @@ fn what_killed_writers_left_is_removed() {
     let fixture = Fixture::new(&["a"]);
     let directory = fixture.index_directory("a");
     for leftover in ["generation-99/files", "part-88/lexical/x", "manifest.json.new", "part-1/vectors-99"] {
-        let path = directory.join(leftover);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, "left").unwrap();
+        files::write(directory.join(leftover), "left");
     }
     // A first build that was killed leaves no manifest, and one that was killed at once not even a lock.
     let unfinished = fixture.indexes().join("b-0123456789abcdef");

@@ -9,6 +9,7 @@ use quarry_index::{
     Changes, Error, Filter, Index, LOCAL_DIRECTORY, OpenOptions, Opened, RankingWeights, RebuildReason,
     SearchRequest, Update, UserDirectories,
 };
+use quarry_test_support::files;
 
 const CONNECT: &str = "def connect(host):\n    return dial(host)\n";
 const PARSE: &str = "def parse_header(line):\n    return line.split(':')\n";
@@ -66,9 +67,7 @@ impl Fixture {
 }
 
 fn write(root: &Path, path: &str, content: &str) {
-    let path = root.join(path);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, content).unwrap();
+    files::write(root.join(path), content);
 }
 
 fn paths_with(index: &Index, query: &str, filter: &Filter) -> Vec<String> {

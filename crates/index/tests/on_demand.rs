@@ -9,6 +9,7 @@ use quarry_embed::StaticModel;
 use quarry_index::{
     Error, Filter, Index, OpenOptions, RankingWeights, SearchRequest, SegmentPool, Update, UserDirectories,
 };
+use quarry_test_support::files::paths_below;
 
 fn open(tree: &Path, user: &Path, update: Update, pool: Option<Arc<SegmentPool>>) -> Index {
     let user = UserDirectories::below(user);
@@ -58,16 +59,8 @@ fn what_was_replaced_is_not_searched_but_reported() {
     assert_eq!(names(&limited, "open_socket").unwrap(), expected);
     // Whichever file is removed first.
     let index = fs::read_dir(user.join("cache/index")).unwrap().next().unwrap().unwrap().path();
-    let mut files = Vec::new();
-    let mut directories = vec![index];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() { directories.push(path) } else { files.push(path) }
-        }
-    }
     let mut n_needed = 0;
-    for file in files {
+    for file in paths_below(&index) {
         let content = fs::read(&file).unwrap();
         fs::remove_file(&file).unwrap();
         match names(&limited, "open_socket") {

@@ -10,14 +10,10 @@ use quarry_embed::StaticModel;
 use quarry_index::{
     Error, Filter, Index, OpenOptions, RankingWeights, SearchRequest, SegmentPool, UserDirectories,
 };
+use quarry_test_support::files::paths_below;
 
 /// Number of times that all files are overwritten.
 const N_TIMES: usize = 80;
-
-fn files_below(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
-}
 
 fn names(index: &Index) -> Result<Vec<String>, Error> {
     let (filter, ranking) = (&Filter::default(), RankingWeights::default());
@@ -42,7 +38,7 @@ fn searches_survive_it(pool: Option<Arc<SegmentPool>>) {
     let open = || Index::open_or_build(&tree, &options, Some(model.clone()), &|_| {}).unwrap().index;
     let expected = names(&open()).unwrap();
     assert!(expected.len() > 5);
-    let backup: Vec<(PathBuf, Vec<u8>)> = files_below(&user.join("cache"))
+    let backup: Vec<(PathBuf, Vec<u8>)> = paths_below(&user.join("cache"))
         .into_iter()
         .map(|path| (path.clone(), fs::read(path).unwrap()))
         .collect();

@@ -15,6 +15,7 @@ use quarry_index::{
     RebuildReason, SearchRequest, Update,
 };
 use quarry_source::UnitKind;
+use quarry_test_support::files;
 use quarry_walk::SkipReason;
 
 /// Embeds a text as the sum of one direction per word, and counts the documents.
@@ -87,9 +88,7 @@ impl Fixture {
     }
 
     fn write(&self, path: &str, content: &str) {
-        let path = self.root().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
+        files::write(self.root().join(path), content);
     }
 
     fn open_with(&self, embedder: Option<Arc<dyn Embedder>>) -> Result<Opened, Error> {

@@ -5,12 +5,13 @@ use std::collections::{HashSet, VecDeque};
 use quarry_index::{Error, Index};
 use quarry_source::UnitKind;
 use quarry_text::identifiers;
+use quarry_text::near::n_common;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::changes::Changes;
 use crate::model::Class;
 use crate::relations::{Edge, Relations, own_part};
-use crate::signals::{hash, n_common};
+use crate::signals::hash;
 
 macro_rules! features {
     ($($(#[$doc:meta])* $name:ident,)*) => {

@@ -208,17 +208,6 @@ impl Error {
         }
     }
 
-    /// The message with its causes, on one line.
-    pub(crate) fn in_one_line(&self) -> String {
-        let mut line = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            line = format!("{line}: {error}");
-            cause = error.source();
-        }
-        line
-    }
-
     /// The kind of the underlying I/O error.
     fn kind(&self) -> Option<io::ErrorKind> {
         match self {

@@ -28,7 +28,7 @@ use std::path::Path;
 use quarry_corpus::formats::repo_search::{RepositoryQuery, Target};
 use quarry_corpus::pairs::{Extent, fingerprint};
 use quarry_history::{Commit, HistoryOptions, read_history};
-use quarry_text::counted;
+use quarry_text::{counted, with_causes};
 use serde::{Deserialize, Serialize};
 
 use self::commits::CommitQuestions;
@@ -267,11 +267,7 @@ fn from_history(
             reach.unreadable, reach.commits
         )),
         Ok(_) => {}
-        Err(error) => {
-            let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
-            let causes: String = causes.map(|cause| format!(": {cause}")).collect();
-            notes.push(format!("commit: {error}{causes}"));
-        }
+        Err(error) => notes.push(format!("commit: {}", with_causes(&error))),
     }
     questions.finish()
 }

@@ -69,7 +69,6 @@ pub enum Error {
     /// The directory for the index cannot be created or written; an index in it is left unchanged.
     #[error("cannot write the index directory {}, which takes about {} MB; {}", path.display(), megabytes(*needed), advice(source))]
     IndexDirectory {
-        /// Path of the index directory.
         path: PathBuf,
         /// Estimated size of the index, in bytes.
         needed: u64,

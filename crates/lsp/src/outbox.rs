@@ -69,14 +69,12 @@ impl Outbox {
         Ok((Self(queue), Writer(end)))
     }
 
-    /// Sends a message.
     pub(crate) fn send(&self, message: impl Into<Message>) {
         let Ok(mut message) = serde_json::to_value(message.into()) else { return };
         message["jsonrpc"] = Value::from("2.0");
         self.send_value(message);
     }
 
-    /// Answers a request.
     pub(crate) fn answer(&self, id: RequestId, result: Result<Value, ResponseError>) {
         self.send(Response { id, response_result: result });
     }

@@ -88,7 +88,6 @@ pub struct Tokens {
 pub struct Searched {
     /// The directory that paths of results are relative to.
     pub root: PathBuf,
-    /// The query.
     pub query: String,
     /// The results, best first.
     pub results: Vec<SearchedUnit>,
@@ -132,7 +131,6 @@ impl Progress {
 /// Callback for the progress of a call, called from several threads.
 pub type ReportProgress<'a> = &'a (dyn Fn(Progress) + Sync);
 
-/// The answer of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolAnswer {
     /// For the agent to read.

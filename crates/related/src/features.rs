@@ -166,11 +166,9 @@ pub(crate) const WHOLE: f32 = 0.999;
 /// A place in relation to a target.
 #[derive(Debug, Clone)]
 pub struct Known {
-    /// The unit.
     pub unit: usize,
     /// Number of its file.
     pub file: u32,
-    /// Its class.
     pub class: Class,
     /// True if it is shown once it is probable enough.
     pub has_evidence: bool,
@@ -214,7 +212,6 @@ pub(crate) struct Target<'a> {
 pub struct Sources<'a> {
     /// The index of the tree.
     pub index: &'a Index,
-    /// Its relations.
     pub relations: &'a Relations,
     /// Its history.
     pub changes: &'a Changes,

@@ -35,7 +35,6 @@ const LOOKED_AT: usize = 6;
 /// Maximum length of a line that is shown, in characters.
 const MAX_LINE_CHARS: usize = 160;
 
-/// A request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request<'a> {
     /// Numbers of the units that change.

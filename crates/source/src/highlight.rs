@@ -8,13 +8,10 @@ use tree_sitter::{Node, Tree};
 /// The class of a part of source text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Highlight {
-    /// A comment.
     Comment,
     /// A string or a character.
     String,
-    /// A number.
     Number,
-    /// A keyword.
     Keyword,
     /// The name of a type.
     Type,

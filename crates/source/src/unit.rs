@@ -73,7 +73,6 @@ impl Unit {
 /// A check that a program makes of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// Kind of the unit.
     pub kind: CheckKind,
     /// Byte range of the deciding expression: the condition of an assertion or a branch, or the whole call.
     pub bytes: Range<usize>,

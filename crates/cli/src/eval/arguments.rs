@@ -154,7 +154,6 @@ impl LayoutArgs {
         self.json || self.format == Format::Json
     }
 
-    /// The layout of tables.
     pub fn table(&self) -> Layout {
         match self.format {
             Format::Text | Format::Json => Layout::Text,
@@ -200,7 +199,6 @@ pub struct ResultFileArgs {
 }
 
 impl ResultFileArgs {
-    /// The result files to write.
     pub fn to_write(&self) -> impl Iterator<Item = (ResultFormat, &PathBuf)> {
         let coir = self.coir.iter().map(|path| (ResultFormat::Coir, path));
         coir.chain(self.mteb.iter().map(|path| (ResultFormat::Mteb, path)))

@@ -5,7 +5,6 @@ use quarry_corpus::formats::{Document, Query};
 use rayon::prelude::*;
 use std::collections::{HashMap, HashSet};
 
-/// The vocabulary of [`BagOfWords`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Vocabulary {
     /// Tokens of all documents.

@@ -80,7 +80,6 @@ pub struct DatasetPlan {
     /// Split whose qrels are read from a directory: `qrels/SPLIT.tsv`.
     #[serde(default = "test")]
     pub split: String,
-    /// Options of the protocol.
     #[serde(default)]
     pub options: ProtocolOptions,
     /// Names of the measures to show; all if empty. For rankings, only these are measured.

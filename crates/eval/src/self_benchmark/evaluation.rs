@@ -21,7 +21,6 @@ use crate::method::{BagOfWords, Corpus, LoadModel, ModelName, Scale, Scorer, Voc
 use crate::repo_search::search;
 use crate::spans::{CodeSpan, K};
 
-/// Progress of the evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// A view is being indexed.

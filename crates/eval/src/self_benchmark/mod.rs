@@ -68,7 +68,6 @@ impl fmt::Display for QuerySource {
 /// A query and its answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabeledQuery {
-    /// Text of the query.
     pub text: String,
     /// Answers, each with equivalent spans: near-duplicates of an answer are equally good.
     pub answers: Vec<Vec<Target>>,

@@ -69,7 +69,6 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Number of files.
     pub(super) fn n_files(&self) -> usize {
         self.files.len()
     }

@@ -30,17 +30,18 @@ fn assert_close(found: &Vectors, expected: &[f32], tolerance: f32) {
 }
 
 fn check_against_python(model: &TransformerModel, case: &str) {
-    let (texts, expected) = expected(case);
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    assert_close(&model.embed_queries(&texts).unwrap(), &expected["query"].concat(), 1e-4);
-    assert_close(&model.embed_documents(&texts).unwrap(), &expected["document"].concat(), 1e-4);
+    check_sides(model, case, ["query", "document"]);
 }
 
 fn check_without_prompts(model: &TransformerModel, case: &str) {
+    check_sides(model, case, ["no prompt"; 2]);
+}
+
+fn check_sides(model: &TransformerModel, case: &str, [query, document]: [&str; 2]) {
     let (texts, expected) = expected(case);
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    assert_close(&model.embed_queries(&texts).unwrap(), &expected["no prompt"].concat(), 1e-4);
-    assert_close(&model.embed_documents(&texts).unwrap(), &expected["no prompt"].concat(), 1e-4);
+    assert_close(&model.embed_queries(&texts).unwrap(), &expected[query].concat(), 1e-4);
+    assert_close(&model.embed_documents(&texts).unwrap(), &expected[document].concat(), 1e-4);
 }
 
 #[test]

@@ -25,6 +25,7 @@ use crate::reference::{find_references, place_calls};
 use crate::rules::Rules;
 use crate::section::Headings;
 use crate::shape::{FunctionShape, find_shapes};
+use crate::traversal::goto_next;
 use crate::unit::{
     Check, Diagnostic, Extraction, Function, Limits, MAX_SYNTAX_DIAGNOSTICS, References, UnitKind,
 };
@@ -424,13 +425,8 @@ fn syntax_diagnostics(tree: &Tree, lines: &Lines) -> Vec<Diagnostic> {
             };
             diagnostics.push(Diagnostic { line: line_number(node.start_position().row), message });
         }
-        if !found && node.has_error() && cursor.goto_first_child() {
-            continue;
-        }
-        while !cursor.goto_next_sibling() {
-            if !cursor.goto_parent() {
-                return diagnostics;
-            }
+        if !goto_next(&mut cursor, !found && node.has_error()) {
+            break;
         }
     }
     diagnostics

@@ -114,8 +114,7 @@ fn kills_lose_nothing_and_repeat_only_what_was_under_way() {
     let server = Server::script(|_, seen| model(seen));
     let undisturbed = Fixture::new();
     write_plan(&undisturbed, PAIRS, &server.url());
-    let run = undisturbed.run(&["judge", "run", "plan.toml"]);
-    assert!(run.status.success(), "{}", stderr(&run));
+    let run = undisturbed.succeed(&["judge", "run", "plan.toml"]);
     let before = server.count();
     assert_eq!(before, 2 * PAIRS);
 
@@ -222,8 +221,7 @@ fn a_full_disk_stops_with_advice_and_keeps_what_was_there() {
     let fixture = Fixture::new();
     write_plan(&fixture, 3, &server.url());
     check_error(&fixture.run_without_space(&["judge", "run", "plan.toml"]), "plan.ledger");
-    let run = fixture.run(&["judge", "run", "plan.toml"]);
-    assert!(run.status.success(), "{}", stderr(&run));
+    fixture.succeed(&["judge", "run", "plan.toml"]);
     assert_eq!(labels(&fixture).lines().count(), 3);
 }
 

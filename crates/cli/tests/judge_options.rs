@@ -173,8 +173,7 @@ fn options_find_tests_that_prove_nothing_and_say_what_that_costs() {
     assert!(stdout(&generate(&[])).contains("in round 1"));
     assert!(stdout(&fixture.run(&["judge", "status", "one.toml"])).contains("for 1 query"));
     let out = fixture.path("labels");
-    let export = fixture.run(&["judge", "export", "one.toml", out.to_str().unwrap(), "--to", "beir"]);
-    assert!(export.status.success(), "{}", stderr(&export));
+    fixture.succeed(&["judge", "export", "one.toml", out.to_str().unwrap(), "--to", "beir"]);
     let beside = std::fs::read_to_string(out.with_added_extension("generated.jsonl")).unwrap();
     assert!(beside.contains("\"status\":\"generated\"") && beside.contains("def least"), "{beside}");
     assert_eq!(std::fs::read_to_string(out.join("corpus.jsonl")).unwrap().lines().count(), 4);

@@ -294,8 +294,7 @@ fn a_query_puts_the_lines_of_an_expression_in_order() {
     assert_eq!(code(&["zebra unicorn recipes", "--threshold", "0"]), Some(0));
     assert_eq!(code(&["--threshold", "0.9"]), Some(0));
     // Without one, lines that match are not called unclear.
-    let output = fixture.run(&["search", "-e", "let mut sum", "zebra unicorn recipes"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = fixture.succeed(&["search", "-e", "let mut sum", "zebra unicorn recipes"]);
     assert!(stdout(&output).starts_with(" 1. shop/"), "{}", stdout(&output));
 }
 
@@ -314,8 +313,7 @@ fn settings_of_any_length_are_shown() {
     let fixture = shop();
     let glob = "a".repeat(70_000);
     fixture.write("tree/.quarry.toml", &format!("globs = [\"!{glob}\"]\n"));
-    let output = fixture.run(&["config"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = fixture.succeed(&["config"]);
     assert!(stdout(&output).contains(&glob));
 }
 

@@ -116,8 +116,7 @@ fn lines_are_found_whatever_the_models_of_the_indexes() {
     fixture.run(&["index", "--model", &model]);
     fixture.run(&["index", "../other"]);
     let lines = |paths: &[&str]| {
-        let output = fixture.run(&[&["search", "--vimgrep", "-e", "^def"], paths].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let output = fixture.succeed(&[&["search", "--vimgrep", "-e", "^def"], paths].concat());
         stdout(&output)
     };
     let expected = lines(&["../other"]) + &lines(&["."]);

@@ -10,8 +10,7 @@ use serde_json::Value;
 #[test]
 fn search_indexes_on_first_use_and_prints_plain_text_into_a_pipe() {
     let fixture = Fixture::new();
-    let output = fixture.run(&["search", "open a socket"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = fixture.succeed(&["search", "open a socket"]);
     let text = stdout(&output);
     assert!(text.starts_with(" 1. net.py:1  function connect"), "{text}");
     assert!(text.contains("    def connect(host)\n       2 │     \"\"\"Open a socket"), "{text}");
@@ -226,8 +225,7 @@ fn an_index_of_another_version_is_rebuilt_with_a_word() {
     let own = own.to_str().unwrap();
     fixture.run(&["index", "--index", own]);
     fs::write(fixture.path("own/manifest.json"), r#"{"format": 99, "generation": "generation-1"}"#).unwrap();
-    let output = fixture.run(&["search", "socket", "--index", own]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = fixture.succeed(&["search", "socket", "--index", own]);
     assert!(stderr(&output).contains("format 99"), "{}", stderr(&output));
 }
 
@@ -465,8 +463,7 @@ fn what_cannot_be_read_is_told() {
 fn an_empty_directory_among_several_paths_is_named_and_left_out() {
     let fixture = Fixture::new();
     fs::create_dir(fixture.path("tree/empty")).unwrap();
-    let together = fixture.run(&["search", "open a socket", "empty", "net.py", "-l"]);
-    assert_eq!(together.status.code(), Some(0), "{}", stderr(&together));
+    let together = fixture.succeed(&["search", "open a socket", "empty", "net.py", "-l"]);
     assert_eq!(stdout(&together), "net.py\n");
     assert!(
         stderr(&together).contains("empty: nothing to index; it contains no files"),
@@ -581,7 +578,7 @@ fn several_paths_are_ranked_together() {
 fn what_no_word_of_the_query_is_in_can_be_explained_too() {
     let fixture = Fixture::new();
     fixture.write("tree/zero.txt", "1234567890\n");
-    let output = fixture.run(&[
+    let output = fixture.succeed(&[
         "search",
         "-e",
         "^(def|123)",
@@ -590,7 +587,6 @@ fn what_no_word_of_the_query_is_in_can_be_explained_too() {
         "--threshold",
         "0",
     ]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(stdout(&output).matches("    score ").count(), 2, "{}", stdout(&output));
 }
 

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use quarry_index::{Filter, RankingWeights, SearchRequest};
+use quarry_index::Filter;
 
-use crate::{Tree, tree};
+use crate::{Tree, answer, request, tree};
 
 const FILES: [(&str, &str); 6] = [
     (
@@ -40,8 +40,7 @@ const FILES: [(&str, &str); 6] = [
 impl Tree {
     fn names(&self, query: &str) -> Vec<String> {
         let filter = Filter::default();
-        let request = SearchRequest { query, limit: 10, ranking: RankingWeights::default(), filter: &filter };
-        let ranked = self.index.rank(&request).unwrap();
+        let ranked = self.index.rank(&request(query, &filter)).unwrap();
         let hits = self.index.response(&ranked, 10).hits;
         let explanations = self.index.explain(&ranked, &hits).unwrap();
         for (hit, explanation) in hits.iter().zip(&explanations) {
@@ -122,15 +121,8 @@ fn hostile_texts_are_answered_in_time() {
         let text = unit.repeat((64 << 10) / unit.len());
         for query in [format!("total\n{text}"), text] {
             let start = Instant::now();
-            let filter = Filter::default();
-            let request = SearchRequest {
-                query: &query,
-                limit: 10,
-                ranking: RankingWeights::default(),
-                filter: &filter,
-            };
             // Text without a word is refused.
-            let _ = tree.index.search(&request);
+            let _ = answer(&tree.index, &query);
             assert!(start.elapsed().as_secs_f32() < 2.0, "{unit:?} took {:?}", start.elapsed());
         }
     }

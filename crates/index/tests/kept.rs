@@ -6,11 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use quarry_files::cache::{CacheEntry, EntryState, PruneOutcome, Pruned, Selection};
-use quarry_index::{
-    Filter, Index, OpenOptions, Opened, RankingWeights, RebuildReason, SearchRequest, Update,
-    UserDirectories, UserIndexes,
-};
+use quarry_index::{Index, OpenOptions, Opened, RebuildReason, Update, UserDirectories, UserIndexes};
 use quarry_test_support::files;
+
+use crate::answer;
 
 /// Trees, and separate directories for everything else a user has.
 struct Fixture {
@@ -73,13 +72,7 @@ fn days_ago(days: u64) -> SystemTime {
 }
 
 fn finds_something(index: &Index) {
-    let request = SearchRequest {
-        query: "connect",
-        limit: 1,
-        ranking: RankingWeights::default(),
-        filter: &Filter::default(),
-    };
-    assert_eq!(index.search(&request).unwrap().hits[0].path, "net.py");
+    assert_eq!(answer(index, "connect").unwrap().hits[0].path, "net.py");
 }
 
 #[test]

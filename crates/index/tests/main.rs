@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use quarry_embed::StaticModel;
-use quarry_index::{Index, OpenOptions};
+use quarry_index::{Error, Filter, Index, OpenOptions, RankingWeights, SearchRequest, SearchResponse};
 use quarry_test_support::files::write_below;
 
 mod begin;
@@ -21,6 +21,16 @@ mod overwritten;
 mod questions;
 mod together;
 mod unsaved;
+
+/// A request for ten results.
+fn request<'a>(query: &'a str, filter: &'a Filter) -> SearchRequest<'a> {
+    SearchRequest { query, limit: 10, ranking: RankingWeights::default(), filter }
+}
+
+/// The first ten results in all files.
+fn answer(index: &Index, query: &str) -> Result<SearchResponse, Error> {
+    index.search(&request(query, &Filter::default()))
+}
 
 /// An index with the built-in model.
 struct Tree {

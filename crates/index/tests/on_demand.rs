@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quarry_embed::StaticModel;
-use quarry_index::{
-    Error, Filter, Index, OpenOptions, RankingWeights, SearchRequest, SegmentPool, Update, UserDirectories,
-};
+use quarry_index::{Error, Index, OpenOptions, SegmentPool, Update, UserDirectories};
 use quarry_test_support::files::paths_below;
+
+use crate::answer;
 
 fn open(tree: &Path, user: &Path, update: Update, pool: Option<Arc<SegmentPool>>) -> Index {
     let user = UserDirectories::below(user);
@@ -18,8 +18,7 @@ fn open(tree: &Path, user: &Path, update: Update, pool: Option<Arc<SegmentPool>>
 }
 
 fn names(index: &Index, query: &str) -> Result<Vec<(String, f32)>, Error> {
-    let (filter, ranking) = (&Filter::default(), RankingWeights::default());
-    let found = index.search(&SearchRequest { query, limit: 10, ranking, filter })?;
+    let found = answer(index, query)?;
     Ok(found.hits.into_iter().map(|hit| (hit.name, hit.score)).collect())
 }
 

@@ -7,18 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use quarry_embed::StaticModel;
-use quarry_index::{
-    Error, Filter, Index, OpenOptions, RankingWeights, SearchRequest, SegmentPool, UserDirectories,
-};
+use quarry_index::{Error, Filter, Index, OpenOptions, SegmentPool, UserDirectories};
 use quarry_test_support::files::paths_below;
+
+use crate::answer;
 
 /// Number of times that all files are overwritten.
 const N_TIMES: usize = 80;
 
 fn names(index: &Index) -> Result<Vec<String>, Error> {
-    let (filter, ranking) = (&Filter::default(), RankingWeights::default());
-    let found = index.search(&SearchRequest { query: "open a socket", limit: 10, ranking, filter })?;
-    index.callers("dial", &[], filter)?;
+    let found = answer(index, "open a socket")?;
+    index.callers("dial", &[], &Filter::default())?;
     Ok(found.hits.into_iter().map(|hit| hit.name).collect())
 }
 

@@ -5,16 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quarry_embed::StaticModel;
-use quarry_index::{Filter, Hit, Index, OpenOptions, RankingWeights, SearchRequest, SearchResponse};
+use quarry_index::{Filter, Hit, Index, OpenOptions, SearchRequest, SearchResponse};
 use quarry_test_support::files::paths_below;
 
-use crate::{Tree, tree};
+use crate::{Tree, answer, request, tree};
 
 impl Tree {
     fn search(&self, query: &str) -> SearchResponse {
-        let ranking = RankingWeights::default();
-        let request = SearchRequest { query, limit: 20, ranking, filter: &Filter::default() };
-        self.index.search(&request).unwrap()
+        let filter = Filter::default();
+        self.index.search(&SearchRequest { limit: 20, ..request(query, &filter) }).unwrap()
     }
 
     fn first(&self, query: &str) -> Hit {
@@ -98,9 +97,7 @@ fn a_sentence_more_changes_little() {
     let model = Arc::new(StaticModel::builtin());
     let index = Index::open_or_build(&root, &options, Some(model), &|_| {}).unwrap().index;
     let first_ten = |query: &str| -> Vec<usize> {
-        let ranking = RankingWeights::default();
-        let request = SearchRequest { query, limit: 10, ranking, filter: &Filter::default() };
-        index.search(&request).unwrap().hits.iter().map(|hit| hit.unit).collect()
+        answer(&index, query).unwrap().hits.iter().map(|hit| hit.unit).collect()
     };
     let texts = documentation();
     assert!(texts.len() > 100, "{}", texts.len());

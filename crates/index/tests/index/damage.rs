@@ -108,13 +108,11 @@ fn restore(from: &Path, to: &Path) {
 /// Everything that a search reads: postings, symbols, vectors, tokens and calls.
 fn answers(index: &Index) -> Result<String, Error> {
     index.read(|| {
-        let filter = &Filter::default();
         let mut answers = String::new();
         for query in ["open a socket to a host", "parse_header", "dial", "parse_haeder split lines"] {
-            let request = SearchRequest { query, limit: 10, ranking: RankingWeights::default(), filter };
-            answers += &format!("{:?}\n", index.search(&request)?.hits);
+            answers += &format!("{:?}\n", answer(index, query)?.hits);
         }
-        answers += &format!("{:?}", index.callers("dial", &[], filter)?.found);
+        answers += &format!("{:?}", index.callers("dial", &[], &Filter::default())?.found);
         Ok(answers)
     })
 }

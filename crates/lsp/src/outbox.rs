@@ -46,9 +46,6 @@ pub(crate) struct Writer(Receiver<()>);
 
 impl Outbox {
     /// Starts a thread that writes to `output`.
-    ///
-    /// # Errors
-    /// When it cannot be started.
     pub(crate) fn to(mut output: impl Write + Send + 'static) -> Result<(Self, Writer), ServeError> {
         let queue = Arc::new(Queue::default());
         let messages = Arc::clone(&queue);

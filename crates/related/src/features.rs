@@ -219,9 +219,6 @@ pub struct Sources<'a> {
 
 impl<'a> Sources<'a> {
     /// A place as a target, and the features of all places in relation to it.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
     pub(crate) fn target(&self, candidate: u32) -> Result<(Target<'a>, Vec<Features>), Error> {
         let Self { index, relations, changes } = *self;
         let target = &relations.candidates[candidate as usize];

@@ -128,9 +128,6 @@ struct Scored {
 
 impl<'a> Sources<'a> {
     /// The places that may have to change with the targets, the most probable first, then in the order of paths and lines.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
     pub(crate) fn places(
         &self,
         tree: &Tree,

@@ -139,9 +139,6 @@ enum Format {
 
 impl LayoutArgs {
     /// Prints a report: one JSON object, or its tables in the requested format.
-    ///
-    /// # Errors
-    /// When stdout cannot be written.
     pub fn print(&self, report: &impl Serialize, sections: impl FnOnce() -> Sections) -> anyhow::Result<()> {
         if self.is_json() {
             return output::print_json(report);

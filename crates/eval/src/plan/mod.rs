@@ -94,7 +94,6 @@ pub struct DatasetPlan {
     #[serde(default)]
     pub reliable: Vec<String>,
     /// File with how often the labels err, relative to the directory of the data: `quarry judge study --errors` writes it.
-    #[serde(default)]
     pub label_errors: Option<PathBuf>,
     /// Reference points: results of others.
     #[serde(default)]

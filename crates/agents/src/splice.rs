@@ -21,8 +21,7 @@ impl Splice {
         let (before, after) = (&before[offset..], &after[offset..]);
         let common = before.bytes().rev().zip(after.bytes().rev()).take_while(|(a, b)| a == b).count();
         // The bytes at both ends are the same, so that a boundary of one text is one of the other.
-        let end = (before.len() - common..=before.len()).find(|end| before.is_char_boundary(*end));
-        let kept = before.len() - end.unwrap_or(before.len());
+        let kept = before.len() - before.ceil_char_boundary(before.len() - common);
         Self {
             offset,
             removed: before[..before.len() - kept].to_owned(),

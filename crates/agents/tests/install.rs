@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use quarry_agents::{Agent, Environment, Note, Plan, Receipts, Scope, agents, install, uninstall};
+use quarry_test_support::files;
 
 struct Fixture {
     directory: tempfile::TempDir,
@@ -36,9 +37,7 @@ impl Fixture {
     }
 
     fn write(&self, path: &str, text: &str) {
-        let path = self.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        files::write(self.path(path), text);
     }
 
     fn read(&self, path: &str) -> String {
@@ -114,8 +113,7 @@ fn every_agent_is_as_it_was_after_uninstalling() {
                     for path in agent.paths(scope, &fixture.environment) {
                         // A file of its own is not somebody else's.
                         if !path.to_string_lossy().contains("quarry") {
-                            fs::create_dir_all(path.parent().unwrap()).unwrap();
-                            fs::write(&path, settings(&path)).unwrap();
+                            files::write(&path, settings(&path));
                         }
                     }
                 }

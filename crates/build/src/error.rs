@@ -74,14 +74,3 @@ impl BuildError {
         Self::Step { step: step.to_owned(), problem: problem.into() }
     }
 }
-
-/// An error with all its causes, on one line.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text += &format!(": {error}");
-        cause = error.source();
-    }
-    text
-}

@@ -61,9 +61,7 @@ struct PlanFile {
     sources: Vec<SourcePlan>,
     #[serde(default)]
     pool: PoolPlan,
-    #[serde(default)]
     author: Option<AuthorPlan>,
-    #[serde(default)]
     categories: Option<CategoryPlan>,
     #[serde(default)]
     annotation: AnnotationPlan,
@@ -75,7 +73,6 @@ struct PlanFile {
     labels: Vec<LabelPlan>,
     #[serde(default)]
     splits: SplitPlan,
-    #[serde(default)]
     leaks: Option<LeakPlan>,
     #[serde(default)]
     exports: Vec<ExportPlan>,
@@ -96,16 +93,12 @@ pub(crate) struct SourcePlan {
     pub(crate) kind: SourceKind,
     pub(crate) path: PathBuf,
     /// The commit of a `git` source, as any revision that git accepts; `HEAD` if not given.
-    #[serde(default)]
     pub(crate) revision: Option<String>,
     /// The repository, as `owner/name`; the name of the source if not given.
-    #[serde(default)]
     pub(crate) repository: Option<String>,
     /// The license, as an SPDX expression.
-    #[serde(default)]
     pub(crate) license: Option<String>,
     /// The language of codes in a data set that does not state one.
-    #[serde(default)]
     pub(crate) language: Option<String>,
     #[serde(default)]
     pub(crate) units: Units,
@@ -119,7 +112,6 @@ pub(crate) struct SourcePlan {
     #[serde(default = "yes")]
     pub(crate) blank_lines: bool,
     /// A table of projects with their licenses; each project is the directory of its name in the source.
-    #[serde(default)]
     pub(crate) projects: Option<PathBuf>,
     /// The content of that table.
     #[serde(skip)]
@@ -228,7 +220,6 @@ pub(crate) struct QueryPlan {
     pub(crate) name: String,
     pub(crate) kind: QueryKind,
     /// The file of queries, or the export of issues.
-    #[serde(default)]
     pub(crate) path: Option<PathBuf>,
     /// Names of the sources whose commits are queries, or fix the issues that are queries.
     #[serde(default)]
@@ -247,7 +238,6 @@ pub(crate) struct QueryPlan {
     #[serde(default)]
     pub(crate) given: Given,
     /// Maximum number of queries, sampled by the seed; for written queries, of functions.
-    #[serde(default)]
     pub(crate) maximum: Option<usize>,
 }
 

@@ -151,9 +151,6 @@ fn receipts_file() -> anyhow::Result<PathBuf> {
 }
 
 /// Runs `quarry agent`.
-///
-/// # Errors
-/// When an agent is not known, or its settings cannot be read, edited or written.
 pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::Install(args) => change(&args.change, args.command.as_deref(), Action::Install),

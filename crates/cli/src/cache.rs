@@ -165,9 +165,6 @@ struct LeftView {
 }
 
 /// Runs `quarry cache`.
-///
-/// # Errors
-/// When a cache directory cannot be read, or something in it that was to be removed cannot be.
 pub fn run(args: &CacheArgs) -> anyhow::Result<ExitCode> {
     match &args.action {
         Action::List { kinds, json } => {
@@ -387,9 +384,6 @@ fn report(removed: &Removed) -> String {
 }
 
 /// A duration such as `30d`: a whole number of hours, days or weeks.
-///
-/// # Errors
-/// When it is not one.
 fn parse_age(text: &str) -> anyhow::Result<Duration> {
     const EXPECTED: &str = "expected hours, days or weeks, such as 12h, 30d or 8w";
     let text = text.trim();

@@ -143,9 +143,6 @@ pub fn note_unknown(tree: &Tree, name: &str) {
 }
 
 /// Runs `quarry callers`.
-///
-/// # Errors
-/// When the tree cannot be indexed or nothing is defined at the position.
 pub fn callers(args: &CallsArgs) -> anyhow::Result<ExitCode> {
     // The settings narrow the tree as a whole.
     let filter = Settings::defaults().filter(&args.filter.narrowing()?, &args.source.path)?;
@@ -176,9 +173,6 @@ pub fn callers(args: &CallsArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs `quarry callees`.
-///
-/// # Errors
-/// When the tree cannot be indexed, nothing is defined at the position, or a file cannot be read.
 pub fn callees(args: &CallsArgs) -> anyhow::Result<ExitCode> {
     let (subject, callees) = Subject::find(args, |tree, definitions| {
         let callees = definitions.iter().map(|hit| tree.index.callees(hit));

@@ -16,9 +16,6 @@ pub struct CompletionsArgs {
 }
 
 /// Runs `quarry completions`; `command` is the whole command line.
-///
-/// # Errors
-/// When stdout cannot be written.
 pub fn run(args: &CompletionsArgs, mut command: Command) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "quarry", &mut script);

@@ -59,9 +59,6 @@ struct SettingView {
 }
 
 /// Runs `quarry config`.
-///
-/// # Errors
-/// When a settings file has a mistake, or the path is missing.
 pub fn run(args: &ConfigArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.path)?;
     let remembered = Index::remembered(&args.path, &OpenOptions::default())?;

@@ -91,9 +91,6 @@ fn root(source: &SourcesArgs) -> PathBuf {
 }
 
 /// Runs `quarry context`; the exit code says whether something clearly answers.
-///
-/// # Errors
-/// When a tree cannot be indexed or searched, or stdin has no query.
 pub fn run(mut args: ContextArgs) -> anyhow::Result<ExitCode> {
     let query = given_query(args.query)?;
     args.source.rerank(args.rerank);
@@ -127,9 +124,6 @@ pub fn run(mut args: ContextArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs `quarry outline`.
-///
-/// # Errors
-/// When a tree cannot be indexed.
 pub fn run_outline(args: &OutlineArgs) -> anyhow::Result<ExitCode> {
     let session = args.source.session(args.filter.narrowing()?);
     let outline = |tree: &Tree, _: &Snapshot| -> anyhow::Result<String> {

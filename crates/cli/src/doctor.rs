@@ -81,9 +81,6 @@ pub struct DoctorReport {
 }
 
 /// Runs `quarry doctor`: exit code 2 if something is broken, else 0. Nothing is built, and nothing is left behind.
-///
-/// # Errors
-/// When stdout cannot be written.
 pub fn run(mut args: DoctorArgs) -> anyhow::Result<ExitCode> {
     args.source.rerank(args.rerank);
     let mut checks = Vec::new();

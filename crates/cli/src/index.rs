@@ -149,9 +149,6 @@ pub struct Summary<'a> {
 }
 
 /// Runs `quarry index`.
-///
-/// # Errors
-/// When the tree cannot be indexed.
 pub fn run(mut args: IndexArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let (quality, reranker) = (args.quality, args.reranker.take());
@@ -311,18 +308,12 @@ impl SourceArgs {
     }
 
     /// The model that the command line, else the index, else a settings file names.
-    ///
-    /// # Errors
-    /// When it is missing or broken.
     pub fn load_model(&self, settings: &Settings) -> anyhow::Result<Arc<dyn Embedder>> {
         let (path, settings) = (std::slice::from_ref(&self.path), std::slice::from_ref(settings));
         Ok(self.open.choice().load_model(path, settings)?)
     }
 
     /// Opens the index with a loaded model.
-    ///
-    /// # Errors
-    /// When the tree cannot be indexed.
     pub fn open_as(&self, options: &OpenOptions, model: Arc<dyn Embedder>) -> anyhow::Result<Opened> {
         let opened = with_notices(|notices| {
             let events = |event: Event| notices(Notice::Event(&event));
@@ -362,9 +353,6 @@ impl SourcesArgs {
     }
 
     /// Names the paths independently of the current directory.
-    ///
-    /// # Errors
-    /// When one is missing.
     #[cfg(any(feature = "lsp", feature = "serve"))]
     pub fn make_absolute(&mut self) -> anyhow::Result<()> {
         use anyhow::Context as _;
@@ -383,9 +371,6 @@ impl SourcesArgs {
     }
 
     /// The model that is named, else the built-in one, regardless of what the searched paths use.
-    ///
-    /// # Errors
-    /// When it is missing or broken.
     #[cfg(all(feature = "serve", feature = "milvus"))]
     pub fn load_named_model(&self, settings: &Settings) -> anyhow::Result<Arc<dyn Embedder>> {
         let path = self.open.model.as_deref().and_then(quarry_session::models::named).map(Path::to_owned);

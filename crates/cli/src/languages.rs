@@ -48,9 +48,6 @@ struct LanguageView {
 }
 
 /// Runs `quarry languages`.
-///
-/// # Errors
-/// When stdout cannot be written.
 pub fn run(args: &LanguagesArgs) -> anyhow::Result<ExitCode> {
     let answer = LanguageList { languages: languages().map(view).collect() };
     if args.json {

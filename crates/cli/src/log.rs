@@ -170,9 +170,6 @@ fn private(file: &Path) -> anyhow::Result<File> {
 }
 
 /// Runs `quarry log`.
-///
-/// # Errors
-/// When the user has no state directory, or it cannot be read or written.
 pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
     let directory = directory()?;
     let (log, switch) = (directory.join(LOG_FILE), directory.join(SWITCH_FILE));

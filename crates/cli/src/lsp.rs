@@ -34,9 +34,6 @@ pub struct LspArgs {
 }
 
 /// Runs `quarry lsp` until the client ends it. The exit code is 0 if it ended as the protocol specifies, else 1.
-///
-/// # Errors
-/// When the tree does not exist, or the client cannot be read.
 pub fn run(args: LspArgs) -> anyhow::Result<ExitCode> {
     let LspArgs { mut source, rerank } = args;
     let paths = if source.names_no_path() {

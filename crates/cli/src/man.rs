@@ -22,9 +22,6 @@ pub struct ManArgs {
 }
 
 /// Runs `quarry man`; `command` is the whole command line.
-///
-/// # Errors
-/// When there is no such command, or the output cannot be written.
 pub fn run(args: &ManArgs, command: Command) -> anyhow::Result<ExitCode> {
     if let Some(directory) = &args.out {
         let failed = || format!("cannot write manual pages into {}", directory.display());

@@ -27,9 +27,6 @@ pub struct McpArgs {
 }
 
 /// Runs `quarry mcp`: until the client closes stdin.
-///
-/// # Errors
-/// When there is no such tree or model, or the client does not speak the protocol.
 pub fn run(mut args: McpArgs) -> anyhow::Result<ExitCode> {
     args.source.rerank(args.rerank);
     let paths = args.source.paths();

@@ -48,9 +48,6 @@ pub fn quality_parser() -> impl TypedValueParser<Value = Quality> {
 }
 
 /// The static model in the program, or at `path`; none if that is a transformer's directory.
-///
-/// # Errors
-/// When it is broken.
 #[cfg(feature = "train")]
 pub fn load_static(path: Option<&Path>) -> Result<Option<quarry_embed::StaticModel>, EmbedError> {
     use quarry_embed::StaticModel;

@@ -55,9 +55,6 @@ struct PullArgs {
 }
 
 /// Runs `quarry model`.
-///
-/// # Errors
-/// When the model cannot be read or downloaded.
 pub fn run(args: &ModelArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::List(args) => match &args.model {

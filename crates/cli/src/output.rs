@@ -24,9 +24,6 @@ fn harmless_json(json: &str) -> Cow<'_, str> {
 
 /// Prints text to stdout. On a terminal control characters are escaped ([`harmless`]); into a pipe or file it is
 /// written unchanged, so that programs get the names of files unchanged, as from `ls`.
-///
-/// # Errors
-/// When stdout cannot be written, as when its reader is gone.
 pub fn print(text: &str) -> io::Result<()> {
     if io::stdout().is_terminal() {
         return print_bytes(harmless(text).as_bytes());
@@ -36,9 +33,6 @@ pub fn print(text: &str) -> io::Result<()> {
 
 /// Prints paths, each with a text and `end` after it, like [`print()`]; but always unchanged if they end with NUL,
 /// which only programs read.
-///
-/// # Errors
-/// When stdout cannot be written, as when its reader is gone.
 pub fn print_paths<'a>(paths: impl Iterator<Item = (&'a Path, String)>, end: char) -> io::Result<()> {
     let is_for_person = io::stdout().is_terminal() && end != '\0';
     let mut out = Vec::new();
@@ -57,9 +51,6 @@ pub fn print_paths<'a>(paths: impl Iterator<Item = (&'a Path, String)>, end: cha
 
 /// Prints bytes to stdout unchanged: output in a format that a program requested, or text with styles, whose parts are
 /// [`printable`] regardless of stdout.
-///
-/// # Errors
-/// When stdout cannot be written, as when its reader is gone.
 pub fn print_bytes(bytes: &[u8]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(bytes)?;
@@ -67,17 +58,11 @@ pub fn print_bytes(bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Prints a value as one line of JSON to stdout.
-///
-/// # Errors
-/// When stdout cannot be written, as when its reader is gone.
 pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     print_json_lines(&[value])
 }
 
 /// Prints values as lines of JSON to stdout.
-///
-/// # Errors
-/// When stdout cannot be written, as when its reader is gone.
 pub fn print_json_lines(values: &[impl Serialize]) -> anyhow::Result<()> {
     let mut text = String::new();
     for value in values {
@@ -88,9 +73,6 @@ pub fn print_json_lines(values: &[impl Serialize]) -> anyhow::Result<()> {
 }
 
 /// Prints lines that are JSON already to stdout.
-///
-/// # Errors
-/// When stdout cannot be written, as when its reader is gone.
 pub fn print_json_text(json: &str) -> io::Result<()> {
     print_bytes(harmless_json(json).as_bytes())
 }

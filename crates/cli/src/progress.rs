@@ -112,9 +112,6 @@ impl Progress {
 }
 
 /// Downloads a file as [`quarry_download::download`] does, and shows how far it is.
-///
-/// # Errors
-/// As [`quarry_download::download`].
 #[cfg(feature = "data")]
 pub fn download(url: &Url, target: &Path, expected: &Expected) -> Result<Downloaded, DownloadError> {
     let bar = Progress::new("bytes", 0);

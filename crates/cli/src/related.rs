@@ -68,9 +68,6 @@ pub struct RelatedArgs {
 }
 
 /// Runs `quarry related`.
-///
-/// # Errors
-/// When the tree cannot be indexed, nothing is at the position, or a revision is missing.
 pub fn run(mut args: RelatedArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let subject = subject(&mut args)?;
@@ -117,9 +114,6 @@ pub fn run(mut args: RelatedArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints the answer of `quarry search --kind commit`.
-///
-/// # Errors
-/// When it cannot be written.
 pub fn print_commits(found: &Commits, is_json: bool) -> anyhow::Result<ExitCode> {
     let is_empty = found.results.is_empty();
     if is_json {

@@ -235,9 +235,6 @@ pub struct Words<'a> {
 
 /// Prints results in the layout, and messages about them: with the results if a person reads them, on stderr if a
 /// program may. `matches` finds what to highlight. The exit code is 0 if something was found, else 1.
-///
-/// # Errors
-/// When stdout cannot be written.
 pub fn print<Q: Serialize>(
     answer: &Answer<Q>,
     layout: &Layout,

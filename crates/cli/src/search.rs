@@ -85,9 +85,6 @@ fn named(ranking: NamedRanking) -> PossibleValue {
 }
 
 /// Runs `quarry search`.
-///
-/// # Errors
-/// When a path is missing or cannot be indexed, the query has no word, or a filter or expression is malformed.
 pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     args.output.quieten();
     if let Some(path) = args.query.take_if(|query| !args.patterns.is_empty() && Path::new(query).exists()) {

@@ -61,9 +61,6 @@ pub fn up_to<const MAX: usize>(text: &str) -> anyhow::Result<usize> {
 }
 
 /// A share that the command line names: 0 to 1.
-///
-/// # Errors
-/// When it is none.
 pub fn share(text: &str) -> anyhow::Result<f32> {
     let share: f32 = text.parse()?;
     if !(0.0..=1.0).contains(&share) {

@@ -28,9 +28,6 @@ pub struct SimilarArgs {
 }
 
 /// Runs `quarry similar`.
-///
-/// # Errors
-/// When the tree cannot be indexed or no unit covers the position.
 pub fn run(mut args: SimilarArgs) -> anyhow::Result<ExitCode> {
     args.output.quieten();
     let start = Instant::now();

@@ -46,9 +46,6 @@ pub struct Printed {
 }
 
 /// Runs `quarry status`: exit code 0 if there is an index, else 1.
-///
-/// # Errors
-/// When the tree cannot be read.
 pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.source.path)?;
     let status = Index::status(&args.source.path, &args.source.options(&settings))?;

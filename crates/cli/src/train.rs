@@ -103,9 +103,6 @@ struct StaticArgs {
 }
 
 /// Runs `quarry train`.
-///
-/// # Errors
-/// When a file cannot be used or the settings do not allow training.
 pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Static(args) => train_static(&args),

@@ -88,9 +88,6 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 /// Runs `quarry tune`; the exit code is 1 if the tuned model is not kept, or nothing was to be undone.
-///
-/// # Errors
-/// When the tree yields too few questions, cannot be read, or uses a model that cannot be trained further.
 pub fn run(args: &TuneArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     if !args.path.is_dir() {

@@ -20,8 +20,7 @@ fn an_agent_is_installed_for_and_uninstalled() {
     assert!(diff.contains("skills/quarry/SKILL.md") && diff.contains("+Use `search` when"), "{diff}");
     assert!(!fixture.path("home/.claude").exists());
 
-    let done = fixture.run(&["agent", "install", "claude-code"]);
-    assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
+    fixture.succeed(&["agent", "install", "claude-code"]);
     let text = fs::read_to_string(fixture.path("home/.claude.json")).unwrap();
     let settings: Value = serde_json::from_str(&text).unwrap();
     // The name would lead to another program, or to none.
@@ -34,8 +33,7 @@ fn an_agent_is_installed_for_and_uninstalled() {
     assert_eq!((&claude["found"], &claude["scopes"][0]["installed"]), (&true.into(), &true.into()));
     assert!(stdout(&fixture.run(&["agent", "list"])).contains("user (installed), project"));
 
-    let done = fixture.run(&["agent", "uninstall", "claude-code"]);
-    assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
+    fixture.succeed(&["agent", "uninstall", "claude-code"]);
     assert_eq!(
         fs::read_to_string(fixture.path("home/.claude.json")).unwrap(),
         "{\n  \"theme\": \"dark\"\n}\n"
@@ -58,8 +56,7 @@ fn a_file_of_definitions_that_has_no_end_is_refused() {
 fn a_project_has_entries_that_fit_everybody() {
     let fixture = Fixture::new();
     let install = ["agent", "install", "claude-code", "codex", "cursor", "--scope", "project"];
-    let done = fixture.run(&install);
-    assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
+    fixture.succeed(&install);
     for (file, words) in [
         (".mcp.json", "\"command\": \"quarry\""),
         (".codex/config.toml", "[mcp_servers.quarry]"),

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::fixture::{self, Fixture, stderr, stdout};
+use crate::fixture::{self, Fixture, copy_examples, stderr, stdout};
+use quarry_test_support::files::contents_below as files;
 use quarry_test_support::model_server::{Reply, Seen, Server, completion};
 use quarry_test_support::nats::Nats;
 use serde_json::{Value, json};
@@ -17,39 +18,9 @@ use serde_json::{Value, json};
 /// A copy of the example, which a test may change.
 fn example() -> (Fixture, PathBuf) {
     let fixture = Fixture::new();
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/build");
     let to = fixture.path("build");
-    copy(&from, &to);
+    copy_examples("build", &to);
     (fixture, to)
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        if entry.path().extension().is_some_and(|ending| ending == "build") {
-            continue;
-        } else if entry.path().is_dir() {
-            copy(&entry.path(), &to.join(entry.file_name()));
-        } else {
-            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-        }
-    }
-}
-
-/// The files of a directory by their paths in it.
-fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
-        let name = entry.file_name().into_string().unwrap();
-        if entry.path().is_dir() {
-            found.extend(
-                files(&entry.path()).into_iter().map(|(path, text)| (format!("{name}/{path}"), text)),
-            );
-        } else {
-            found.insert(name, fs::read(entry.path()).unwrap());
-        }
-    }
-    found
 }
 
 /// Builds in a directory; returns the names of the steps that were done now, and of those that were done before.
@@ -86,8 +57,7 @@ fn the_example_is_built_and_the_same_again() {
     let beir = one.join("exports/beir");
     let measured = fixture.json(&["eval", beir.to_str().unwrap(), "--method", "bm25", "--json"]);
     assert!(measured["metrics"]["mrr"].as_f64().unwrap() > 0.3, "{measured}");
-    let checked = fixture.run(&["data", "check", one.join("exports/cosqa-plus").to_str().unwrap()]);
-    assert!(checked.status.success(), "{}", stderr(&checked));
+    fixture.succeed(&["data", "check", one.join("exports/cosqa-plus").to_str().unwrap()]);
     let pairs = String::from_utf8(exports["training-pairs/train.jsonl"].clone()).unwrap();
     let pair: BTreeMap<String, Value> = serde_json::from_str(pairs.lines().next().unwrap()).unwrap();
     let fields: Vec<&str> = pair.keys().map(String::as_str).collect();
@@ -189,8 +159,7 @@ fn a_rehearsal_says_what_is_to_be_done_and_writes_nothing() {
     let plan = directory.join("plan.toml");
     let out = fixture.path("out");
     let [plan_path, out_path] = [&plan, &out].map(|path| path.to_str().unwrap());
-    let dry = fixture.run(&["data", "build", plan_path, "--out", out_path, "--dry-run"]);
-    assert!(dry.status.success(), "{}", stderr(&dry));
+    let dry = fixture.succeed(&["data", "build", plan_path, "--out", out_path, "--dry-run"]);
     assert_eq!(stdout(&dry).matches("to do").count(), 13, "{}", stdout(&dry));
     for expected in ["files of text", "codes in the pool", "queries typed", "pairs to judge", "tokens", "~"] {
         assert!(stdout(&dry).contains(expected), "{expected}: {}", stdout(&dry));
@@ -362,8 +331,7 @@ fn queries_that_a_model_wrote_are_built_from_a_recording() {
     let triples = String::from_utf8(exports["query4code-triples/train.jsonl"].clone()).unwrap();
     let triple: BTreeMap<String, String> = serde_json::from_str(triples.lines().next().unwrap()).unwrap();
     assert_eq!(triple.keys().collect::<Vec<_>>(), ["code", "query", "summary", "url"]);
-    let checked = fixture.run(&["data", "check", &path(&one.join("exports/query4code"))]);
-    assert!(checked.status.success(), "{}", stderr(&checked));
+    fixture.succeed(&["data", "check", &path(&one.join("exports/query4code"))]);
 
     let report = fixture.json(&["data", "report", &path(&one), "--json"]);
     assert_eq!(

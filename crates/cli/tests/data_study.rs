@@ -1,7 +1,7 @@
 //! `quarry data intent --labels`, and training on labeled data, as a user runs them.
 
 use crate::fixture::schema::check;
-use crate::fixture::{Fixture, check_error, stderr};
+use crate::fixture::{Fixture, check_error, copy_examples, stderr};
 
 fn pair(query: &str, code: &str, label: u8) -> String {
     format!(
@@ -16,8 +16,7 @@ fn people_label_queries_and_rules_are_compared_with_them() {
         .flat_map(|n| [format!("python reverse list {n}"), format!("why is python slow {n}")])
         .collect();
     fixture.write("tree/queries.txt", &queries.join("\n"));
-    let output = fixture.run(&["data", "intent", "queries.txt", "--form", "form.csv", "--sample", "40"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    fixture.succeed(&["data", "intent", "queries.txt", "--form", "form.csv", "--sample", "40"]);
     let form = std::fs::read_to_string(fixture.path("tree/form.csv")).unwrap();
     assert_eq!((form.lines().count(), form.lines().next()), (41, Some("query,intent")));
     let instructions = std::fs::read_to_string(fixture.path("tree/form.md")).unwrap();
@@ -86,30 +85,15 @@ fn labeled_data_is_trained_on_with_its_negatives() {
     check_error(&output, "expected pairs that are labeled as matching, found none of 1 queries");
 }
 
-/// Copies a directory without what was built there.
-fn copy(from: &std::path::Path, to: &std::path::Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
-        if entry.path().is_dir() && !entry.file_name().to_string_lossy().ends_with(".build") {
-            copy(&entry.path(), &to.join(entry.file_name()));
-        } else if entry.path().is_file() {
-            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-        }
-    }
-}
-
 #[test]
 fn documentation_of_what_a_build_calls_is_what_a_command_prints() {
     let fixture = Fixture::new();
-    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/build");
-    copy(&examples, &fixture.path("tree/build"));
+    copy_examples("build", &fixture.path("tree/build"));
     let written = ["data", "build", "build/written.toml", "--out", "built"];
-    let output = fixture.run(&written);
-    assert!(output.status.success(), "{}", stderr(&output));
+    fixture.succeed(&written);
     let docs =
         [&written[..], &["--api-docs", "docs", "--unsafe-no-sandbox", "--command", "echo about {}"]].concat();
-    let output = fixture.run(&docs);
-    assert!(output.status.success(), "{}", stderr(&output));
+    fixture.succeed(&docs);
     let files: Vec<_> = std::fs::read_dir(fixture.path("tree/docs")).unwrap().map(Result::unwrap).collect();
     assert!(!files.is_empty());
     for file in &files {
@@ -121,9 +105,8 @@ fn documentation_of_what_a_build_calls_is_what_a_command_prints() {
     let said = stderr(&fixture.run(&docs));
     assert!(said.contains("docs: 0 of 0 functions"), "{said}");
     // A package whose docstrings are read is imported in the sandbox.
-    let output = fixture
-        .run(&[&written[..], &["--api-docs", "own", "--unsafe-no-sandbox", "--below", "1000"]].concat());
-    assert!(output.status.success(), "{}", stderr(&output));
+    fixture
+        .succeed(&[&written[..], &["--api-docs", "own", "--unsafe-no-sandbox", "--below", "1000"]].concat());
     check_error(
         &fixture.run(&["data", "build", "build/written.toml", "--out", "tree", "--api-docs", "x"]),
         "build",

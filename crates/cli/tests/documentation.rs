@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::fixture;
+use crate::fixture::{self, copy_examples};
 use expect_test::expect_file;
 use regex::Regex;
 use serde_json::Value;
@@ -28,7 +28,7 @@ struct Home(tempfile::TempDir);
 impl Home {
     fn new() -> Self {
         let home = Self(tempfile::tempdir().unwrap());
-        copy(&root().join("examples"), &home.directory().join("quarry/examples"));
+        copy_examples("", &home.directory().join("quarry/examples"));
         home
     }
 
@@ -65,21 +65,6 @@ impl Home {
         }
         assert_eq!(codes.len(), commands.len(), "the shell stopped early: {text}");
         printed.into_iter().zip(codes).collect()
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        // Leave out build outputs.
-        if entry.path().extension().is_some_and(|ending| ending == "build") {
-            continue;
-        }
-        if entry.path().is_dir() {
-            copy(&entry.path(), &to.join(entry.file_name()));
-        } else {
-            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-        }
     }
 }
 

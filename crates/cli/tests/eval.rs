@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::fixture::{self, CODES, PAIRS};
+use quarry_test_support::files::{self, directory_with};
 use serde_json::Value;
 
 mod layouts;
@@ -54,16 +55,6 @@ fn check_refused(directory: &Path, arguments: &str, message: &str) {
 fn value_of<'a>(text: &'a str, name: &str) -> &'a str {
     let row = text.lines().find(|line| line.starts_with(name));
     row.unwrap_or_else(|| panic!("{name} in {text}")).split_whitespace().last().unwrap()
-}
-
-fn directory_with(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    for (name, text) in files {
-        let path = directory.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    directory
 }
 
 /// A directory `score` with a BEIR data set of three queries and four documents.

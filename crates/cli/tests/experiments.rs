@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
 use crate::fixture;
+use quarry_test_support::files::{self, copy};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -25,9 +26,7 @@ impl Data {
     }
 
     fn write(&self, path: &str, content: &str) {
-        let path = self.0.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
+        files::write(self.0.path().join(path), content);
     }
 
     fn write_lines(&self, path: &str, records: &[Value]) {
@@ -83,14 +82,6 @@ impl Data {
     fn results(&self, directory: &str) -> Value {
         serde_json::from_slice(&fs::read(self.0.path().join(directory).join("results.json")).unwrap())
             .unwrap()
-    }
-}
-
-fn copy(source: &Path, target: &Path) {
-    fs::create_dir_all(target).unwrap();
-    for entry in fs::read_dir(source).unwrap().map(Result::unwrap) {
-        let to = target.join(entry.file_name());
-        if entry.path().is_dir() { copy(&entry.path(), &to) } else { _ = fs::copy(entry.path(), to).unwrap() }
     }
 }
 

@@ -5,12 +5,12 @@ use std::fs::{self, Permissions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::fixture::cosqa::{self, labels};
-use crate::fixture::{Fixture, assert_private, check_error, layouts, stderr, stdout};
+use crate::fixture::{Fixture, assert_private, can_run, check_error, layouts, stderr, stdout};
 use quarry_test_support::model_server::{Reply, Seen, Server};
 use serde_json::{Value, json};
 
@@ -21,23 +21,9 @@ fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/judging/plan.toml")
 }
 
-/// Returns whether the example's programs can run here. Says so where they cannot.
-fn can_run_programs() -> bool {
-    let missing = ["bwrap", "python3", "node"].into_iter().find(|program| {
-        let found =
-            Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        !found.is_ok_and(|status| status.success())
-    });
-    if let Some(missing) = missing {
-        // Not by a macro, whose output the test runner hides.
-        let _ = writeln!(std::io::stderr(), "\nTHE EXAMPLE OF JUDGING IS SKIPPED: {missing} is not here\n");
-    }
-    missing.is_none()
-}
-
 #[test]
 fn the_example_needs_no_key_and_runs_its_programs() {
-    if !can_run_programs() {
+    if !can_run("THE EXAMPLE OF JUDGING", &["bwrap", "python3", "node"]) {
         return;
     }
     let fixture = Fixture::new();
@@ -214,8 +200,7 @@ fn kills_lose_nothing_and_repeat_only_what_was_under_way() {
     let server = Server::script(|_, seen| model(seen));
     let undisturbed = Fixture::new();
     write_plan(&undisturbed, PAIRS, &server.url());
-    let run = undisturbed.run(&["judge", "run", "plan.toml"]);
-    assert!(run.status.success(), "{}", stderr(&run));
+    let run = undisturbed.succeed(&["judge", "run", "plan.toml"]);
     let before = server.count();
     assert_eq!(before, 2 * PAIRS);
 
@@ -322,8 +307,7 @@ fn a_full_disk_stops_with_advice_and_keeps_what_was_there() {
     let fixture = Fixture::new();
     write_plan(&fixture, 3, &server.url());
     check_error(&fixture.run_without_space(&["judge", "run", "plan.toml"]), "plan.ledger");
-    let run = fixture.run(&["judge", "run", "plan.toml"]);
-    assert!(run.status.success(), "{}", stderr(&run));
+    fixture.succeed(&["judge", "run", "plan.toml"]);
     assert_eq!(labels(&fixture).lines().count(), 3);
 }
 

@@ -1,25 +1,10 @@
 //! `quarry judge` beyond CoSQA+'s agents, as a user runs it, with programs that really run.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
 
-use crate::fixture::{Fixture, check_error, layouts, stderr, stdout};
+use crate::fixture::{Fixture, can_run, check_error, layouts, stderr, stdout};
 use quarry_test_support::model_server::{Reply, Seen, Server, completion};
 use serde_json::{Value, json};
-
-/// Returns whether Python can be run in a sandbox here. Says so where it cannot.
-fn can_run_programs() -> bool {
-    let missing = ["bwrap", "python3"].into_iter().find(|program| {
-        let found =
-            Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        !found.is_ok_and(|status| status.success())
-    });
-    if let Some(missing) = missing {
-        // Not by a macro, whose output the test runner hides.
-        let _ = writeln!(std::io::stderr(), "\nJUDGING WITH OPTIONS IS SKIPPED: {missing} is not here\n");
-    }
-    missing.is_none()
-}
 
 /// A model that leaves everything to tests. Those that it writes at first prove nothing.
 fn model(seen: &Seen) -> Reply {
@@ -81,7 +66,7 @@ fn write(fixture: &Fixture, url: &str) {
 
 #[test]
 fn options_find_tests_that_prove_nothing_and_say_what_that_costs() {
-    if !can_run_programs() {
+    if !can_run("JUDGING WITH OPTIONS", &["bwrap", "python3"]) {
         return;
     }
     let server = Server::script(|_, seen| model(seen));
@@ -188,8 +173,7 @@ fn options_find_tests_that_prove_nothing_and_say_what_that_costs() {
     assert!(stdout(&generate(&[])).contains("in round 1"));
     assert!(stdout(&fixture.run(&["judge", "status", "one.toml"])).contains("for 1 query"));
     let out = fixture.path("labels");
-    let export = fixture.run(&["judge", "export", "one.toml", out.to_str().unwrap(), "--to", "beir"]);
-    assert!(export.status.success(), "{}", stderr(&export));
+    fixture.succeed(&["judge", "export", "one.toml", out.to_str().unwrap(), "--to", "beir"]);
     let beside = std::fs::read_to_string(out.with_added_extension("generated.jsonl")).unwrap();
     assert!(beside.contains("\"status\":\"generated\"") && beside.contains("def least"), "{beside}");
     assert_eq!(std::fs::read_to_string(out.join("corpus.jsonl")).unwrap().lines().count(), 4);

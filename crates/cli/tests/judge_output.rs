@@ -32,15 +32,13 @@ fn ids_do_not_speak_to_the_terminal() {
         pair[member] = json!(evil);
     }
     let (fixture, _server) = judged("", &[pair]);
-    let run = fixture.run(&["judge", "run", "plan.toml"]);
-    assert!(run.status.success(), "{}", stderr(&run));
+    let run = fixture.succeed(&["judge", "run", "plan.toml"]);
     for arguments in [
         &["judge", "show", "plan.toml"][..],
         &["judge", "show", "plan.toml", evil],
         &["judge", "status", "plan.toml"],
     ] {
-        let shown = fixture.run(arguments);
-        assert!(shown.status.success(), "{}", stderr(&shown));
+        let shown = fixture.succeed(arguments);
         let text = stdout(&shown) + &stderr(&shown);
         assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
     }
@@ -53,8 +51,7 @@ fn what_no_price_is_known_of_costs_no_dollars() {
     for (entries, dollars) in [("", Value::Null), ("input_price = 1.0\noutput_price = 2.0", json!(0.00036))] {
         let (fixture, _server) = judged(entries, &pairs);
         let dry = fixture.run(&["judge", "run", "plan.toml", "--dry-run"]);
-        let run = fixture.run(&["judge", "run", "plan.toml"]);
-        assert!(run.status.success(), "{}", stderr(&run));
+        let run = fixture.succeed(&["judge", "run", "plan.toml"]);
         let told = [
             stderr(&dry),
             stdout(&run),
@@ -92,7 +89,5 @@ fn an_error_tells_its_cause_once() {
 fn an_export_takes_the_options_that_it_recommends() {
     let (fixture, _server) = judged("", &[pair(1)]);
     assert!(fixture.run(&["judge", "run", "plan.toml"]).status.success());
-    let export =
-        fixture.run(&["judge", "export", "plan.toml", "out", "--to", "trec-qrels", "--grades", "max"]);
-    assert!(export.status.success(), "{}", stderr(&export));
+    fixture.succeed(&["judge", "export", "plan.toml", "out", "--to", "trec-qrels", "--grades", "max"]);
 }

@@ -60,8 +60,7 @@ fn benchmark(fixture: &Fixture) {
 
 fn localize(fixture: &Fixture, more: &[&str]) -> (Value, String) {
     let arguments = ["eval", "localize", "issues.jsonl", "--repos", "mirrors", "--json"];
-    let output = fixture.run(&[&arguments, more].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = fixture.succeed(&[&arguments, more].concat());
     (serde_json::from_slice(&output.stdout).unwrap(), stderr(&output))
 }
 

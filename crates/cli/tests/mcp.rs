@@ -473,11 +473,7 @@ fn the_first_call_waits_for_the_roots_of_the_client() {
 }
 
 /// A pseudo-random request: a tool or none, with arguments of any type under names that tools have.
-fn random_request(state: &mut u64) -> Value {
-    let mut draw = |n: usize| {
-        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (*state >> 33) as usize % n
-    };
+fn random_request(random: &mut fastrand::Rng) -> Value {
     const TOOLS: [&str; 10] = [
         "search",
         "context",
@@ -492,14 +488,14 @@ fn random_request(state: &mut u64) -> Value {
     ];
     const NAMES: [&str; 11] =
         ["query", "path", "line", "name", "k", "max_tokens", "globs", "kinds", "languages", "detail", "?"];
-    let tool = TOOLS[draw(TOOLS.len())];
+    let tool = TOOLS[random.usize(..TOOLS.len())];
     let mut arguments = serde_json::Map::new();
-    for _ in 0..draw(5) {
-        let value = match draw(12) {
+    for _ in 0..random.usize(..5) {
+        let value = match random.usize(..12) {
             0 => json!(null),
             1 => json!(-1),
             2 => json!(1e300),
-            3 => json!(draw(300)),
+            3 => json!(random.usize(..300)),
             4 => json!(["python", "!**", "{"]),
             5 => json!({"a": [1]}),
             6 => json!("net.py"),
@@ -509,7 +505,7 @@ fn random_request(state: &mut u64) -> Value {
             10 => json!("full"),
             _ => json!(1),
         };
-        arguments.insert(NAMES[draw(NAMES.len())].to_owned(), value);
+        arguments.insert(NAMES[random.usize(..NAMES.len())].to_owned(), value);
     }
     json!({"name": tool, "arguments": arguments})
 }
@@ -517,10 +513,10 @@ fn random_request(state: &mut u64) -> Value {
 #[test]
 fn no_request_ends_the_server() {
     let mut server = Server::start();
-    let mut state = 38;
+    let mut random = fastrand::Rng::with_seed(38);
     let (mut n_answered, mut n_refused) = (0, 0);
     for _ in 0..10_000 {
-        let request = random_request(&mut state);
+        let request = random_request(&mut random);
         let answer = server.request("tools/call", request.clone());
         let is_answer = answer["result"]["content"][0]["text"].is_string();
         assert!(is_answer || answer["error"]["code"] == -32602, "{request}: {answer}");

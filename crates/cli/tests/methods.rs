@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use quarry_test_support::files;
 use quarry_test_support::model_server::{Reply, Seen, Server, completion};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -15,11 +16,7 @@ const METHOD: &str = r#"api(tiny, query = "ask: ", document = "code: ")"#;
 fn benchmark() -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     let lines = |line: &dyn Fn(&str) -> Value| WORDS.map(|word| line(word).to_string()).join("\n");
-    let write = |name: &str, text: String| {
-        let path = directory.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    };
+    let write = |name: &str, text: String| files::write(directory.path().join(name), text);
     write("corpus.jsonl", lines(&|word| json!({"_id": word, "text": format!("def {word}_it(): pass")})));
     write(
         "queries.jsonl",

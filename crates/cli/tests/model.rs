@@ -79,8 +79,7 @@ fn a_model_is_pulled_verified_described_and_then_needs_no_hub() {
     let fixture = Fixture::new();
     let (address, requests) = hub(SHA256, "");
     let arguments = ["model", "pull", "owner/tiny", "--from", &address, "--out", "tiny"];
-    let got = fixture.run(&arguments);
-    assert!(got.status.success(), "{}", stderr(&got));
+    let got = fixture.succeed(&arguments);
     assert_eq!(stdout(&got), "tiny\n");
     assert!(
         stderr(&got).contains("model.safetensors: 28,584 bytes, verified\n")
@@ -92,8 +91,7 @@ fn a_model_is_pulled_verified_described_and_then_needs_no_hub() {
     let asked = requests.load(Ordering::SeqCst);
     assert_eq!(asked, 1 + FILES.len());
 
-    let again = fixture.run(&arguments);
-    assert!(again.status.success(), "{}", stderr(&again));
+    let again = fixture.succeed(&arguments);
     assert_eq!(requests.load(Ordering::SeqCst), asked, "what is there is asked for again");
 
     let info = fixture.run(&["model", "list", "tiny"]);
@@ -191,8 +189,7 @@ fn weights_are_written_in_other_forms() {
     };
     assert_eq!(find("../int8")["results"][0]["name"], "connect");
 
-    let converted = fixture.run(&["model", "convert", &model, "--out", "../same"]);
-    assert_eq!(converted.status.code(), Some(0), "{}", stderr(&converted));
+    fixture.succeed(&["model", "convert", &model, "--out", "../same"]);
     assert_eq!(find("../same")["results"], find(&model)["results"]);
 
     check_error(&fixture.run(&["model", "convert", &model, "--out", "../same"]), "one that exists");
@@ -388,12 +385,10 @@ fn models_of_model2vec_are_used_described_and_converted_both_ways() {
     };
     assert_eq!(measured(&model), json!(1.0));
 
-    let converted = fixture.run(&["model", "convert", &model, "--out", "../static"]);
-    assert_eq!(converted.status.code(), Some(0), "{}", stderr(&converted));
+    let converted = fixture.succeed(&["model", "convert", &model, "--out", "../static"]);
     assert!(stderr(&converted).contains("a static model of 29 of 45 tokens"), "{}", stderr(&converted));
     assert_eq!(measured("../static"), json!(1.0));
-    let back = fixture.run(&["model", "convert", "../static", "--out", "../back"]);
-    assert_eq!(back.status.code(), Some(0), "{}", stderr(&back));
+    let back = fixture.succeed(&["model", "convert", "../static", "--out", "../back"]);
     assert!(stderr(&back).contains("pairs of words"), "{}", stderr(&back));
     assert_eq!(measured("../back"), json!(1.0));
     assert!(stdout(&fixture.run(&["model", "list", "../back"])).contains("token vectors"));

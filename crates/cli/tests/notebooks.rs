@@ -65,8 +65,7 @@ fn compact() -> String {
 fn a_function_is_found_on_the_lines_of_the_file() {
     let fixture = notebooks();
     let output =
-        fixture.run(&["search", "convert an amount into another currency", "--lines", "0", "-k", "1"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        fixture.succeed(&["search", "convert an amount into another currency", "--lines", "0", "-k", "1"]);
     let expected = concat!(
         " 1. rates.ipynb:22  function convert_currency\n",
         "      22 │ def convert_currency(amount, rate):\n",
@@ -196,8 +195,7 @@ fn what_is_not_a_notebook_is_reported_and_left_out() {
     fixture.write("tree/deep.ipynb", &"[".repeat(1_000_000));
     fixture.write("tree/empty.ipynb", "");
     fixture.write("tree/list.ipynb", "{\"cells\": {\"cell_type\": \"code\"}}");
-    let output = fixture.run(&["search", "open a socket", "-k", "1"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = fixture.succeed(&["search", "open a socket", "-k", "1"]);
     assert!(stdout(&output).starts_with(" 1. net.py:1"), "{}", stdout(&output));
     let status = stdout(&fixture.run(&["status"]));
     for (name, reason) in [

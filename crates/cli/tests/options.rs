@@ -294,8 +294,7 @@ fn a_query_puts_the_lines_of_an_expression_in_order() {
     assert_eq!(code(&["zebra unicorn recipes", "--threshold", "0"]), Some(0));
     assert_eq!(code(&["--threshold", "0.9"]), Some(0));
     // Without one, lines that match are not called unclear.
-    let output = fixture.run(&["search", "-e", "let mut sum", "zebra unicorn recipes"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = fixture.succeed(&["search", "-e", "let mut sum", "zebra unicorn recipes"]);
     assert!(stdout(&output).starts_with(" 1. shop/"), "{}", stdout(&output));
 }
 
@@ -314,8 +313,7 @@ fn settings_of_any_length_are_shown() {
     let fixture = shop();
     let glob = "a".repeat(70_000);
     fixture.write("tree/.quarry.toml", &format!("globs = [\"!{glob}\"]\n"));
-    let output = fixture.run(&["config"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = fixture.succeed(&["config"]);
     assert!(stdout(&output).contains(&glob));
 }
 
@@ -424,18 +422,7 @@ fn the_index_remembers_the_model_that_it_was_made_with() {
     let fixtures =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures/tiny-bert");
     let model = fixture.path("models/tiny");
-    fs::create_dir_all(&model).unwrap();
-    for entry in fs::read_dir(fixtures).unwrap().map(Result::unwrap) {
-        let to = model.join(entry.file_name());
-        if entry.path().is_dir() {
-            fs::create_dir(&to).unwrap();
-            for inner in fs::read_dir(entry.path()).unwrap().map(Result::unwrap) {
-                fs::copy(inner.path(), to.join(inner.file_name())).unwrap();
-            }
-        } else {
-            fs::copy(entry.path(), to).unwrap();
-        }
-    }
+    quarry_test_support::files::copy(&fixtures, &model);
     let used = |arguments: &[&str]| {
         let answer = fixture.json(&[&["doctor", "--json"], arguments].concat());
         let checks = answer["checks"].as_array().unwrap().clone();

@@ -30,8 +30,7 @@ fn fixture() -> Fixture {
 #[test]
 fn documentation_and_tests_ask_and_a_table_answers() {
     let fixture = fixture();
-    let output = fixture.run(&["eval", "repo"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = fixture.succeed(&["eval", "repo"]);
     assert!(stderr(&output).contains("found no .git"), "{}", stderr(&output));
     let text = stdout(&output);
     for words in [
@@ -58,8 +57,7 @@ fn a_model_that_was_trained_on_the_tree_is_named() {
     let known = pair("Open a connection to every host of a cluster", "connect");
     fixture.write("tree/pairs.jsonl", &format!("{known}{}", pair("Count the sheep of a herd", "count")));
     let train = ["train", "static", "--begin", "builtin", "--pairs", "pairs.jsonl", "--out", "../model"];
-    let trained = fixture.run(&[&train[..], &["--set", "batch=2", "--set", "validation=0.0"]].concat());
-    assert_eq!(trained.status.code(), Some(0), "{}", stderr(&trained));
+    fixture.succeed(&[&train[..], &["--set", "batch=2", "--set", "validation=0.0"]].concat());
     let output = fixture.run(&["eval", "repo", "--proxies", "docstring", "--model", "../model"]);
     assert!(stderr(&output).contains("1 of 4 questions are among those"), "{}", stderr(&output));
 }
@@ -103,8 +101,7 @@ fn hidden_documentation_is_not_found_by_its_words() {
 #[test]
 fn questions_are_written_for_other_tools() {
     let fixture = fixture();
-    let output = fixture.run(&["eval", "repo", "--write", "../out"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    fixture.succeed(&["eval", "repo", "--write", "../out"]);
     let directory = fixture.path("out/docstring");
     let corpus = std::fs::read_to_string(directory.join("corpus.jsonl")).unwrap();
     assert!(corpus.contains("\"_id\":\"shapes.py:1-4\"") && !corpus.contains("polygon"), "{corpus}");

@@ -3,17 +3,11 @@
 use std::fs;
 #[cfg(feature = "transformers")]
 use std::path::Path;
-use std::process::Output;
 
 use crate::fixture::{Fixture, check_error, stderr, stdout};
+#[cfg(feature = "transformers")]
+use quarry_test_support::files::copy;
 use serde_json::Value;
-
-/// Runs the binary with a cache that it cannot write, because a file is in its way.
-#[track_caller]
-fn run_without_cache(fixture: &Fixture, arguments: &[&str]) -> Output {
-    fixture.write("file", "");
-    fixture.command(arguments).env("XDG_CACHE_HOME", fixture.path("file/cache")).output().unwrap()
-}
 
 #[test]
 fn a_named_file_is_searched_although_all_files_around_it_became_ignored() {
@@ -109,21 +103,8 @@ fn a_search_that_fails_leaves_nothing() {
 #[cfg(feature = "transformers")]
 fn tiny_model(fixture: &Fixture, name: &str) -> String {
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures/tiny-bert");
-    copy_directory(&model, &fixture.path(name));
+    copy(&model, &fixture.path(name));
     fixture.path(name).to_str().unwrap().to_owned()
-}
-
-#[cfg(feature = "transformers")]
-fn copy_directory(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
-        if from.is_dir() {
-            copy_directory(&from, &to);
-        } else {
-            fs::copy(from, to).unwrap();
-        }
-    }
 }
 
 #[test]
@@ -135,8 +116,7 @@ fn lines_are_found_whatever_the_models_of_the_indexes() {
     fixture.run(&["index", "--model", &model]);
     fixture.run(&["index", "../other"]);
     let lines = |paths: &[&str]| {
-        let output = fixture.run(&[&["search", "--vimgrep", "-e", "^def"], paths].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let output = fixture.succeed(&[&["search", "--vimgrep", "-e", "^def"], paths].concat());
         stdout(&output)
     };
     let expected = lines(&["../other"]) + &lines(&["."]);
@@ -231,15 +211,15 @@ fn what_keeps_an_index_from_being_written_is_told_once_and_not_to_the_quiet() {
     for arguments in
         [&["search", "open a socket", ".", "../other"][..], &["search", "-e", "def", ".", "../other"]]
     {
-        let told = run_without_cache(&fixture, arguments);
+        let told = fixture.run_without_cache(arguments);
         assert_eq!(stderr(&told).matches("in memory").count(), 1, "{}", stderr(&told));
-        let quiet = run_without_cache(&fixture, &[arguments, &["-q"]].concat());
+        let quiet = fixture.run_without_cache(&[arguments, &["-q"]].concat());
         assert_eq!(
             (quiet.status.code(), stderr(&quiet).as_str(), stdout(&quiet).as_str()),
             (Some(0), "", "")
         );
     }
-    let similar = run_without_cache(&fixture, &["similar", "net.py:1", "-q", "--threshold", "0"]);
+    let similar = fixture.run_without_cache(&["similar", "net.py:1", "-q", "--threshold", "0"]);
     assert_eq!((similar.status.code(), stderr(&similar).as_str()), (Some(0), ""));
     fs::create_dir(fixture.path("tree/empty")).unwrap();
     let quiet = fixture.run(&["search", "open a socket", "empty", "net.py", "-q"]);

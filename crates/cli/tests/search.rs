@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use crate::fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::Value;
@@ -10,8 +10,7 @@ use serde_json::Value;
 #[test]
 fn search_indexes_on_first_use_and_prints_plain_text_into_a_pipe() {
     let fixture = Fixture::new();
-    let output = fixture.run(&["search", "open a socket"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = fixture.succeed(&["search", "open a socket"]);
     let text = stdout(&output);
     assert!(text.starts_with(" 1. net.py:1  function connect"), "{text}");
     assert!(text.contains("    def connect(host)\n       2 │     \"\"\"Open a socket"), "{text}");
@@ -226,8 +225,7 @@ fn an_index_of_another_version_is_rebuilt_with_a_word() {
     let own = own.to_str().unwrap();
     fixture.run(&["index", "--index", own]);
     fs::write(fixture.path("own/manifest.json"), r#"{"format": 99, "generation": "generation-1"}"#).unwrap();
-    let output = fixture.run(&["search", "socket", "--index", own]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = fixture.succeed(&["search", "socket", "--index", own]);
     assert!(stderr(&output).contains("format 99"), "{}", stderr(&output));
 }
 
@@ -361,18 +359,11 @@ fn without_space_the_former_index_answers() {
     assert_eq!(fixture.json(&["index", "--json"])["files"], 4);
 }
 
-/// Runs the binary with a cache that it cannot make, because a file is in its way.
-#[track_caller]
-fn run_without_cache(fixture: &Fixture, arguments: &[&str]) -> Output {
-    fixture.write("file", "");
-    fixture.command(arguments).env("XDG_CACHE_HOME", fixture.path("file/cache")).output().unwrap()
-}
-
 #[test]
 fn without_a_cache_the_index_is_in_memory() {
     let fixture = Fixture::new();
     let expected = stdout(&fixture.run(&["search", "open a socket"]));
-    let output = run_without_cache(&fixture, &["search", "open a socket"]);
+    let output = fixture.run_without_cache(&["search", "open a socket"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(stdout(&output), expected);
     let warning = stderr(&output);
@@ -381,13 +372,13 @@ fn without_a_cache_the_index_is_in_memory() {
     {
         assert!(warning.contains(words), "{words}: {warning}");
     }
-    let similar = run_without_cache(&fixture, &["similar", "net.py:1", "-l", "--threshold", "0"]);
+    let similar = fixture.run_without_cache(&["similar", "net.py:1", "-l", "--threshold", "0"]);
     assert_eq!(stdout(&similar), "http/header.py\n", "{}", stderr(&similar));
     // Commands that must write an index fail, and so does a search that must not build one.
-    check_error(&run_without_cache(&fixture, &["index"]), "cannot write the index directory");
-    let as_it_is = run_without_cache(&fixture, &["search", "socket", "--no-index-update"]);
+    check_error(&fixture.run_without_cache(&["index"]), "cannot write the index directory");
+    let as_it_is = fixture.run_without_cache(&["search", "socket", "--no-index-update"]);
     check_error(&as_it_is, "there is no index yet");
-    let doctor = run_without_cache(&fixture, &["doctor"]);
+    let doctor = fixture.run_without_cache(&["doctor"]);
     assert!(stdout(&doctor).contains("in memory"), "{}", stdout(&doctor));
 }
 
@@ -472,8 +463,7 @@ fn what_cannot_be_read_is_told() {
 fn an_empty_directory_among_several_paths_is_named_and_left_out() {
     let fixture = Fixture::new();
     fs::create_dir(fixture.path("tree/empty")).unwrap();
-    let together = fixture.run(&["search", "open a socket", "empty", "net.py", "-l"]);
-    assert_eq!(together.status.code(), Some(0), "{}", stderr(&together));
+    let together = fixture.succeed(&["search", "open a socket", "empty", "net.py", "-l"]);
     assert_eq!(stdout(&together), "net.py\n");
     assert!(
         stderr(&together).contains("empty: nothing to index; it contains no files"),
@@ -571,10 +561,16 @@ fn several_paths_are_ranked_together() {
     check_error(&fixture.run(&["search", "open", "a", "socket", "net.py"]), "in quotes: \"open a socket\"");
     check_error(&fixture.run(&["search", "socket", "net.py", "http", "--index", "x"]), "one path");
     // Without a cache as well.
-    let in_memory = run_without_cache(
-        &fixture,
-        &["search", "open a socket", "http", "net.py", "../other", "-l", "-k", "9"],
-    );
+    let in_memory = fixture.run_without_cache(&[
+        "search",
+        "open a socket",
+        "http",
+        "net.py",
+        "../other",
+        "-l",
+        "-k",
+        "9",
+    ]);
     assert_eq!(stdout(&in_memory).lines().count(), 3, "{}", stderr(&in_memory));
 }
 
@@ -582,7 +578,7 @@ fn several_paths_are_ranked_together() {
 fn what_no_word_of_the_query_is_in_can_be_explained_too() {
     let fixture = Fixture::new();
     fixture.write("tree/zero.txt", "1234567890\n");
-    let output = fixture.run(&[
+    let output = fixture.succeed(&[
         "search",
         "-e",
         "^(def|123)",
@@ -591,7 +587,6 @@ fn what_no_word_of_the_query_is_in_can_be_explained_too() {
         "--threshold",
         "0",
     ]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(stdout(&output).matches("    score ").count(), 2, "{}", stdout(&output));
 }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use crate::fixture::{Fixture, check_error, stderr, stdout};
+use quarry_test_support::files::contents_below;
 use serde_json::{Value, json};
 
 const VERBS: [(&str, &str); 14] = [
@@ -74,19 +75,9 @@ fn tree(has_meaning: bool) -> Fixture {
     fixture
 }
 
-/// All files below a directory, with their content.
+/// All files below a directory, which may be missing, with their content.
 fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    let Ok(entries) = std::fs::read_dir(directory) else { return found };
-    for entry in entries.map(Result::unwrap) {
-        let path = entry.path();
-        if path.is_dir() {
-            found.extend(files(&path));
-        } else {
-            found.insert(path.display().to_string(), std::fs::read(&path).unwrap());
-        }
-    }
-    found
+    if directory.exists() { contents_below(directory) } else { BTreeMap::new() }
 }
 
 fn model(fixture: &Fixture) -> Value {
@@ -136,8 +127,7 @@ fn a_better_model_is_used_until_that_is_undone() {
     ]);
     assert_eq!(named["results"], answer);
 
-    let undone = fixture.run(&["tune", "--undo"]);
-    assert_eq!(undone.status.code(), Some(0), "{}", stderr(&undone));
+    let undone = fixture.succeed(&["tune", "--undo"]);
     assert!(stderr(&undone).contains("searches use the built-in model again"), "{}", stderr(&undone));
     assert_eq!((model(&fixture), found(&fixture)), (config, answer));
     assert!(files(&fixture.path("state/quarry/tuned")).is_empty());
@@ -167,12 +157,10 @@ fn a_tuned_model_takes_the_place_of_the_one_that_it_was_made_from_only() {
     // Another one that is named later is used.
     let other = fixture.path("other.bin");
     std::fs::copy(kept.as_str().unwrap(), &other).unwrap();
-    let indexed = fixture.run(&["index", "--model", other.to_str().unwrap()]);
-    assert_eq!(indexed.status.code(), Some(0), "{}", stderr(&indexed));
+    let indexed = fixture.succeed(&["index", "--model", other.to_str().unwrap()]);
     assert_eq!(model(&fixture)["value"], json!(other.canonicalize().unwrap()));
     // And so is the one whose place it took.
-    let named_again = fixture.run(&["index", "--model", "builtin", "--json"]);
-    assert_eq!(named_again.status.code(), Some(0), "{}", stderr(&named_again));
+    let named_again = fixture.succeed(&["index", "--model", "builtin", "--json"]);
     assert!(
         stderr(&named_again).contains("the model that `quarry tune` made is removed"),
         "{}",

@@ -57,8 +57,7 @@ fn kills_of_workers_server_and_run_lose_nothing() {
     let server = Server::script(|_, seen| cosqa::model(seen, Duration::from_millis(30)));
     let undisturbed = Fixture::new();
     write_plan(&undisturbed, PAIRS, &server.url(), "");
-    let run = undisturbed.run(&["judge", "run", "plan.toml"]);
-    assert!(run.status.success(), "{}", stderr(&run));
+    let run = undisturbed.succeed(&["judge", "run", "plan.toml"]);
     let before = server.count();
     assert_eq!(before, 2 * PAIRS);
 
@@ -141,7 +140,6 @@ fn a_worker_that_cannot_work_is_told_why() {
 fn a_dry_run_for_workers_waits_for_nobody() {
     let fixture = Fixture::new();
     write_plan(&fixture, 4, "http://127.0.0.1:1/v1", "");
-    let run = fixture.run(&["judge", "run", "plan.toml", "--nats", "nats://127.0.0.1:1", "--dry-run"]);
-    assert!(run.status.success(), "{}", stderr(&run));
+    let run = fixture.succeed(&["judge", "run", "plan.toml", "--nats", "nats://127.0.0.1:1", "--dry-run"]);
     assert!(stderr(&run).contains("4 pairs to judge\n  next    4 calls for at most"), "{}", stderr(&run));
 }

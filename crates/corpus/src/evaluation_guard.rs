@@ -327,8 +327,7 @@ mod tests {
         assert_eq!(guard.files().filter(|(name, _)| name.contains("cosqa")).count(), 0);
         for place in ["cosqa-retrieval-dev-500.json", "cosqa/cosqa-retrieval-dev-500.json"] {
             let file = path(place);
-            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-            std::fs::write(&file, &dev).unwrap();
+            quarry_test_support::files::write(&file, &dev);
             let guard =
                 EvaluationGuard::open(ComparedFiles::default(), std::slice::from_ref(&training)).unwrap();
             let found = |query: &str, code: &str| {

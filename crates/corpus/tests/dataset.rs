@@ -12,23 +12,13 @@ use quarry_corpus::dataset::python_random::PythonRandom;
 use quarry_corpus::dataset::split::{Part, Together, split};
 use quarry_corpus::dataset::{check, distractors, sources};
 use quarry_corpus::formats::FORMATS;
-use tempfile::TempDir;
+use quarry_test_support::files::{contents_below, directory_with as directory};
 
 const QA: &str = r#"[
     {"idx": "1", "doc": "add two", "code": "def f(x):\n  return x + 2", "label": 1},
     {"idx": "2", "doc": "add two", "code": "def g(): pass", "label": 0},
     {"idx": "3", "doc": "say hello", "code": "def g(): pass", "label": 1}
 ]"#;
-
-fn directory(files: &[(&str, &str)]) -> TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    for (name, text) in files {
-        let path = directory.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    directory
-}
 
 /// Converts files of a directory; returns the error message, or the texts of the written files by path.
 fn converted(
@@ -45,18 +35,11 @@ fn converted(
         assert_eq!(fs::read_dir(directory).unwrap().count(), before, "something half-written stays behind");
         return Err(error.to_string().replace(&format!("{}/", directory.display()), ""));
     }
-    let mut texts = Vec::new();
-    let mut directories = vec![out.clone()];
-    while let Some(path) = directories.pop() {
-        if path.is_dir() {
-            directories.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
-        } else {
-            let name = path.strip_prefix(&out).unwrap().display().to_string();
-            texts.push((name, fs::read_to_string(path).unwrap()));
-        }
+    if out.is_file() {
+        return Ok(vec![(String::new(), fs::read_to_string(out).unwrap())]);
     }
-    texts.sort();
-    Ok(texts)
+    let text = |(name, bytes)| (name, String::from_utf8(bytes).unwrap());
+    Ok(contents_below(&out).into_iter().map(text).collect())
 }
 
 #[test]

@@ -46,7 +46,6 @@ pub struct Expected {
     pub max_size: Option<u64>,
 }
 
-/// Options of a download.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DownloadOptions {
     /// Maximum time without receiving a byte.

@@ -205,7 +205,6 @@ impl StaticModel {
 }
 
 impl<'a> Parts<'a> {
-    /// Number of tokens.
     pub(crate) fn n_tokens(&self) -> usize {
         self.document_scales.len()
     }

@@ -369,7 +369,6 @@ fn compare_two(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::method::Scale;
 
     #[test]
     fn gains_come_before_losses_and_the_largest_change_first() {
@@ -429,10 +428,6 @@ mod tests {
     struct Letters<'a>(&'a Benchmark);
 
     impl Scorer for Letters<'_> {
-        fn scale(&self) -> Scale {
-            Scale::Similarity
-        }
-
         fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
             let score = |query: &str, text: &str| query.chars().filter(|&c| text.contains(c)).count() as f32;
             Ok(queries

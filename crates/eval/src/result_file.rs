@@ -24,7 +24,6 @@ const COIR_GROUPS: [(&str, &str, &str); 4] = [
     ("Precision", "P", "precision"),
 ];
 
-/// The format of a result file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResultFormat {
     /// CoIR.
@@ -44,7 +43,6 @@ pub struct About<'a> {
 }
 
 impl ResultFormat {
-    /// The measures in a file.
     #[must_use]
     pub fn measures(self) -> Vec<Measure> {
         let coir = |k| {

@@ -20,7 +20,6 @@ pub struct CacheEntry {
     pub bytes: u64,
     /// Time of last use, to a day.
     pub used: SystemTime,
-    /// State of the entry.
     pub state: EntryState,
 }
 

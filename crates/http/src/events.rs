@@ -42,7 +42,6 @@ impl Streams {
         Self { free: Arc::new(Semaphore::new(MAX_STREAMS)), stopped }
     }
 
-    /// Number of streams that are open.
     pub(crate) fn n_open(&self) -> usize {
         MAX_STREAMS - self.free.available_permits()
     }

@@ -68,7 +68,7 @@ pub(crate) struct Link {
 
 fn line(text: &str, parts: &[(Range<usize>, Highlight)], marks: &[Range<usize>], links: &[Link]) -> Markup {
     let whole = text.trim_end_matches(['\n', '\r']);
-    let end = (0..=whole.len().min(MAX_LINE_BYTES)).rev().find(|at| whole.is_char_boundary(*at)).unwrap_or(0);
+    let end = whole.floor_char_boundary(MAX_LINE_BYTES);
     let shown = &whole[..end];
     let mut html = String::with_capacity(shown.len() * 2);
     let mut at = 0;

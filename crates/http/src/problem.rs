@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use quarry_session::SessionError;
+use quarry_text::with_causes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -62,13 +63,7 @@ impl Problem {
 
     /// Something failed that is not the caller's fault, whose chain of causes the log gets.
     pub(crate) fn internal(error: &dyn std::error::Error) -> Self {
-        let mut text = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            text.push_str(&format!(": {cause}"));
-            source = cause.source();
-        }
-        tracing::warn!("{text}");
+        tracing::warn!("{}", with_causes(error));
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "this failed; see the server's log")
     }
 

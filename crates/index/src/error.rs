@@ -69,7 +69,6 @@ pub enum Error {
     /// The directory for the index cannot be created or written; an index in it is left unchanged.
     #[error("cannot write the index directory {}, which takes about {} MB; {}", path.display(), megabytes(*needed), advice(source))]
     IndexDirectory {
-        /// Path of the index directory.
         path: PathBuf,
         /// Estimated size of the index, in bytes.
         needed: u64,
@@ -206,17 +205,6 @@ impl Error {
             needed: expected_bytes(listing),
             source: Box::new(self),
         }
-    }
-
-    /// The message with its causes, on one line.
-    pub(crate) fn in_one_line(&self) -> String {
-        let mut line = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            line = format!("{line}: {error}");
-            cause = error.source();
-        }
-        line
     }
 
     /// The kind of the underlying I/O error.

@@ -176,9 +176,6 @@ impl LexicalIndex {
     }
 
     /// Writes the part of an index with the given texts into an empty directory.
-    ///
-    /// # Errors
-    /// When the directory cannot be written.
     pub(crate) fn create(directory: Directory, texts: impl IntoIterator<Item = Terms>) -> Result<(), Error> {
         write(SegmentDirectory::new(directory), texts)
     }
@@ -233,9 +230,6 @@ impl LexicalIndex {
     }
 
     /// Addends of [`scores`](Self::scores), term by term, for scores of several sets of terms.
-    ///
-    /// # Errors
-    /// When the postings cannot be read.
     pub(crate) fn term_matches(
         &self,
         terms: &[String],

@@ -262,20 +262,11 @@ mod tests {
 
     /// Rows of pseudo-random numbers, L2-normalized.
     fn random(n_rows: usize, dimension: usize) -> Vectors {
-        let mut state = 7_u64;
-        let mut values: Vec<f32> = Vec::new();
-        for _ in 0..n_rows {
-            let row: Vec<f32> = (0..dimension)
-                .map(|_| {
-                    state =
-                        state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                    (state >> 40) as f32 / (1 << 24) as f32 - 0.5
-                })
-                .collect();
-            let norm = row.iter().map(|value| value * value).sum::<f32>().sqrt();
-            values.extend(row.iter().map(|value| value / norm));
-        }
-        Vectors { dimension, values }
+        let mut random = fastrand::Rng::with_seed(7);
+        let values = (0..n_rows * dimension).map(|_| random.f32() - 0.5).collect();
+        let mut vectors = Vectors { dimension, values };
+        vectors.normalize();
+        vectors
     }
 
     fn check_close(vectors: &Vectors, similarities: &[f32], query: &[f32]) {

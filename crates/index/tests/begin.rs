@@ -7,9 +7,10 @@ use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::time::Duration;
 
 use quarry_embed::{EmbedError, Embedder, StaticModel, Vectors};
-use quarry_index::{
-    Event, Filter, Index, OpenOptions, Opened, RankingWeights, SearchRequest, Update, UserDirectories,
-};
+use quarry_index::{Event, Filter, Index, OpenOptions, Opened, SearchRequest, Update, UserDirectories};
+use quarry_test_support::files;
+
+use crate::request;
 
 const N_FILES: usize = 12;
 
@@ -27,9 +28,7 @@ impl Fixture {
     }
 
     fn write(&self, path: &str, content: &str) {
-        let path = self.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
+        files::write(self.path(path), content);
     }
 
     /// A tree of some files.
@@ -85,12 +84,7 @@ fn n_embedded(opened: &Opened) -> usize {
 /// The results of a search: paths, lines and scores.
 fn found(index: &Index) -> Vec<(String, u32, String)> {
     let filter = Filter::default();
-    let request = SearchRequest {
-        query: "open a socket to a host 7",
-        limit: 50,
-        ranking: RankingWeights::default(),
-        filter: &filter,
-    };
+    let request = SearchRequest { limit: 50, ..request("open a socket to a host 7", &filter) };
     let response = index.search(&request).unwrap();
     response.hits.iter().map(|hit| (hit.path.clone(), hit.start_line, format!("{:.4}", hit.score))).collect()
 }

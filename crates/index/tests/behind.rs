@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use quarry_index::{Behind, Index, OpenOptions, UserDirectories};
+use quarry_test_support::files;
 
 fn write(path: &Path, name: &str) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, format!("def {name}(host):\n    return dial(host)\n")).unwrap();
+    files::write(path, format!("def {name}(host):\n    return dial(host)\n"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fs;
 
 use quarry_index::{CallSite, Filter, Hit, Index, OpenOptions, UserDirectories};
+use quarry_test_support::files;
 use quarry_walk::WalkChoice;
 
 /// A tree of files, each given as path and content.
@@ -18,9 +19,7 @@ impl Tree {
     }
 
     fn write(&self, path: &str, content: &str) {
-        let path = self.directory.path().join("tree").join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
+        files::write(self.directory.path().join("tree").join(path), content);
     }
 
     fn index(&self) -> Index {
@@ -211,11 +210,7 @@ fn java() {
 #[test]
 fn calls_stay_in_their_tree() {
     let directory = tempfile::tempdir().unwrap();
-    let write = |path: &str, content: &str| {
-        let path = directory.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    };
+    let write = |path: &str, content: &str| files::write(directory.path().join(path), content);
     write(
         "app/main.py",
         "from shop import total\nimport shop\n\n\ndef main(data):\n    total(data.items())\n    shop.Map.of(1)\n",

@@ -1,11 +1,10 @@
 //! Pasted issues, traces and messages lead to the function behind them.
 
-use std::fs;
-use std::sync::Arc;
 use std::time::Instant;
 
-use quarry_embed::StaticModel;
-use quarry_index::{Filter, Index, OpenOptions, RankingWeights, SearchRequest};
+use quarry_index::Filter;
+
+use crate::{Tree, answer, request, tree};
 
 const FILES: [(&str, &str); 6] = [
     (
@@ -38,30 +37,10 @@ const FILES: [(&str, &str); 6] = [
     ),
 ];
 
-struct Tree {
-    index: Index,
-    _directory: tempfile::TempDir,
-}
-
-fn tree() -> Tree {
-    let directory = tempfile::tempdir().unwrap();
-    let root = directory.path().join("tree");
-    for (path, content) in FILES {
-        let path = root.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    }
-    let options = OpenOptions { directory: Some(directory.path().join("index")), ..OpenOptions::default() };
-    let model = Arc::new(StaticModel::builtin());
-    let index = Index::open_or_build(&root, &options, Some(model), &|_| {}).unwrap().index;
-    Tree { index, _directory: directory }
-}
-
 impl Tree {
     fn names(&self, query: &str) -> Vec<String> {
         let filter = Filter::default();
-        let request = SearchRequest { query, limit: 10, ranking: RankingWeights::default(), filter: &filter };
-        let ranked = self.index.rank(&request).unwrap();
+        let ranked = self.index.rank(&request(query, &filter)).unwrap();
         let hits = self.index.response(&ranked, 10).hits;
         let explanations = self.index.explain(&ranked, &hits).unwrap();
         for (hit, explanation) in hits.iter().zip(&explanations) {
@@ -81,7 +60,7 @@ impl Tree {
 
 #[test]
 fn a_trace_leads_to_the_innermost_function_of_the_tree() {
-    let tree = tree();
+    let tree = tree(&FILES);
     // With another prefix, and lines that have moved.
     tree.check_first(
         "It crashes\n\nTraceback (most recent call last):\n  File \"/usr/lib/python3/site-packages/shop/printing.py\", line 90, in print_receipt\n    \
@@ -93,7 +72,7 @@ fn a_trace_leads_to_the_innermost_function_of_the_tree() {
 
 #[test]
 fn a_message_leads_to_what_prints_it_before_tests_documents_and_its_class() {
-    let tree = tree();
+    let tree = tree(&FILES);
     for message in [
         "no tax for %s in %d countries",
         "no tax for 'x' in 12 countries",
@@ -110,7 +89,7 @@ fn a_message_leads_to_what_prints_it_before_tests_documents_and_its_class() {
 
 #[test]
 fn names_in_an_issue_lead_to_definitions_in_their_scope() {
-    let tree = tree();
+    let tree = tree(&FILES);
     tree.check_first("Wrong sum\n\nWhen I call `Cart.total` the sum is off.\n", "Cart.total");
     tree.check_first(
         "Wrong sum\n\nI call this:\n\n```python\nfrom shop import report\nreport.total(orders)\n```\n",
@@ -120,12 +99,12 @@ fn names_in_an_issue_lead_to_definitions_in_their_scope() {
 
 #[test]
 fn a_misspelled_symbol_is_found_with_several_edits() {
-    tree().check_first("preprend_sheme_if_neded", "prepend_scheme_if_needed");
+    tree(&FILES).check_first("preprend_sheme_if_neded", "prepend_scheme_if_needed");
 }
 
 #[test]
 fn hostile_texts_are_answered_in_time() {
-    let tree = tree();
+    let tree = tree(&FILES);
     for unit in [
         "a",
         "(",
@@ -142,15 +121,8 @@ fn hostile_texts_are_answered_in_time() {
         let text = unit.repeat((64 << 10) / unit.len());
         for query in [format!("total\n{text}"), text] {
             let start = Instant::now();
-            let filter = Filter::default();
-            let request = SearchRequest {
-                query: &query,
-                limit: 10,
-                ranking: RankingWeights::default(),
-                filter: &filter,
-            };
             // Text without a word is refused.
-            let _ = tree.index.search(&request);
+            let _ = answer(&tree.index, &query);
             assert!(start.elapsed().as_secs_f32() < 2.0, "{unit:?} took {:?}", start.elapsed());
         }
     }

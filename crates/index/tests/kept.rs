@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use quarry_files::cache::{CacheEntry, EntryState, PruneOutcome, Pruned, Selection};
-use quarry_index::{
-    Filter, Index, OpenOptions, Opened, RankingWeights, RebuildReason, SearchRequest, Update,
-    UserDirectories, UserIndexes,
-};
+use quarry_index::{Index, OpenOptions, Opened, RebuildReason, Update, UserDirectories, UserIndexes};
+use quarry_test_support::files;
+
+use crate::answer;
 
 /// Trees, and separate directories for everything else a user has.
 struct Fixture {
@@ -72,13 +72,7 @@ fn days_ago(days: u64) -> SystemTime {
 }
 
 fn finds_something(index: &Index) {
-    let request = SearchRequest {
-        query: "connect",
-        limit: 1,
-        ranking: RankingWeights::default(),
-        filter: &Filter::default(),
-    };
-    assert_eq!(index.search(&request).unwrap().hits[0].path, "net.py");
+    assert_eq!(answer(index, "connect").unwrap().hits[0].path, "net.py");
 }
 
 #[test]
@@ -160,9 +154,7 @@ fn what_killed_writers_left_is_removed() {
     let fixture = Fixture::new(&["a"]);
     let directory = fixture.index_directory("a");
     for leftover in ["generation-99/files", "part-88/lexical/x", "manifest.json.new", "part-1/vectors-99"] {
-        let path = directory.join(leftover);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, "left").unwrap();
+        files::write(directory.join(leftover), "left");
     }
     // A first build that was killed leaves no manifest, and one that was killed at once not even a lock.
     let unfinished = fixture.indexes().join("b-0123456789abcdef");

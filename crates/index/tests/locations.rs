@@ -6,9 +6,12 @@ use std::sync::Arc;
 
 use quarry_embed::{Embedder, StaticModel};
 use quarry_index::{
-    Changes, Error, Filter, Index, LOCAL_DIRECTORY, OpenOptions, Opened, RankingWeights, RebuildReason,
-    SearchRequest, Update, UserDirectories,
+    Changes, Error, Filter, Index, LOCAL_DIRECTORY, OpenOptions, Opened, RebuildReason, Update,
+    UserDirectories,
 };
+use quarry_test_support::files;
+
+use crate::{answer, request};
 
 const CONNECT: &str = "def connect(host):\n    return dial(host)\n";
 const PARSE: &str = "def parse_header(line):\n    return line.split(':')\n";
@@ -66,15 +69,12 @@ impl Fixture {
 }
 
 fn write(root: &Path, path: &str, content: &str) {
-    let path = root.join(path);
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, content).unwrap();
+    files::write(root.join(path), content);
 }
 
 fn paths_with(index: &Index, query: &str, filter: &Filter) -> Vec<String> {
-    let request = SearchRequest { query, limit: 10, ranking: RankingWeights::default(), filter };
-    let mut paths: Vec<String> =
-        index.search(&request).unwrap().hits.into_iter().map(|hit| hit.path).collect();
+    let hits = index.search(&request(query, filter)).unwrap().hits;
+    let mut paths: Vec<String> = hits.into_iter().map(|hit| hit.path).collect();
     paths.sort();
     paths
 }
@@ -314,9 +314,7 @@ fn without_cache(fixture: &Fixture) -> OpenOptions {
 }
 
 fn ranked(index: &Index, query: &str) -> Vec<(String, u32, f32)> {
-    let request =
-        SearchRequest { query, limit: 10, ranking: RankingWeights::default(), filter: &Filter::default() };
-    let hits = index.search(&request).unwrap().hits;
+    let hits = answer(index, query).unwrap().hits;
     hits.into_iter().map(|hit| (hit.path, hit.start_line, hit.score)).collect()
 }
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quarry_embed::StaticModel;
-use quarry_index::{
-    Error, Filter, Index, OpenOptions, RankingWeights, SearchRequest, SegmentPool, Update, UserDirectories,
-};
+use quarry_index::{Error, Index, OpenOptions, SegmentPool, Update, UserDirectories};
+use quarry_test_support::files::paths_below;
+
+use crate::answer;
 
 fn open(tree: &Path, user: &Path, update: Update, pool: Option<Arc<SegmentPool>>) -> Index {
     let user = UserDirectories::below(user);
@@ -17,8 +18,7 @@ fn open(tree: &Path, user: &Path, update: Update, pool: Option<Arc<SegmentPool>>
 }
 
 fn names(index: &Index, query: &str) -> Result<Vec<(String, f32)>, Error> {
-    let (filter, ranking) = (&Filter::default(), RankingWeights::default());
-    let found = index.search(&SearchRequest { query, limit: 10, ranking, filter })?;
+    let found = answer(index, query)?;
     Ok(found.hits.into_iter().map(|hit| (hit.name, hit.score)).collect())
 }
 
@@ -58,16 +58,8 @@ fn what_was_replaced_is_not_searched_but_reported() {
     assert_eq!(names(&limited, "open_socket").unwrap(), expected);
     // Whichever file is removed first.
     let index = fs::read_dir(user.join("cache/index")).unwrap().next().unwrap().unwrap().path();
-    let mut files = Vec::new();
-    let mut directories = vec![index];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() { directories.push(path) } else { files.push(path) }
-        }
-    }
     let mut n_needed = 0;
-    for file in files {
+    for file in paths_below(&index) {
         let content = fs::read(&file).unwrap();
         fs::remove_file(&file).unwrap();
         match names(&limited, "open_socket") {

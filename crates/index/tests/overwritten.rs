@@ -7,22 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use quarry_embed::StaticModel;
-use quarry_index::{
-    Error, Filter, Index, OpenOptions, RankingWeights, SearchRequest, SegmentPool, UserDirectories,
-};
+use quarry_index::{Error, Filter, Index, OpenOptions, SegmentPool, UserDirectories};
+use quarry_test_support::files::paths_below;
+
+use crate::answer;
 
 /// Number of times that all files are overwritten.
 const N_TIMES: usize = 80;
 
-fn files_below(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
-}
-
 fn names(index: &Index) -> Result<Vec<String>, Error> {
-    let (filter, ranking) = (&Filter::default(), RankingWeights::default());
-    let found = index.search(&SearchRequest { query: "open a socket", limit: 10, ranking, filter })?;
-    index.callers("dial", &[], filter)?;
+    let found = answer(index, "open a socket")?;
+    index.callers("dial", &[], &Filter::default())?;
     Ok(found.hits.into_iter().map(|hit| hit.name).collect())
 }
 
@@ -42,7 +37,7 @@ fn searches_survive_it(pool: Option<Arc<SegmentPool>>) {
     let open = || Index::open_or_build(&tree, &options, Some(model.clone()), &|_| {}).unwrap().index;
     let expected = names(&open()).unwrap();
     assert!(expected.len() > 5);
-    let backup: Vec<(PathBuf, Vec<u8>)> = files_below(&user.join("cache"))
+    let backup: Vec<(PathBuf, Vec<u8>)> = paths_below(&user.join("cache"))
         .into_iter()
         .map(|path| (path.clone(), fs::read(path).unwrap()))
         .collect();

@@ -5,32 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quarry_embed::StaticModel;
-use quarry_index::{Filter, Hit, Index, OpenOptions, RankingWeights, SearchRequest, SearchResponse};
+use quarry_index::{Filter, Hit, Index, OpenOptions, SearchRequest, SearchResponse};
+use quarry_test_support::files::paths_below;
 
-struct Tree {
-    index: Index,
-    _directory: tempfile::TempDir,
-}
-
-fn tree(files: &[(&str, &str)]) -> Tree {
-    let directory = tempfile::tempdir().unwrap();
-    let root = directory.path().join("tree");
-    for (path, content) in files {
-        let path = root.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    }
-    let options = OpenOptions { directory: Some(directory.path().join("index")), ..OpenOptions::default() };
-    let model = Arc::new(StaticModel::builtin());
-    let index = Index::open_or_build(&root, &options, Some(model), &|_| {}).unwrap().index;
-    Tree { index, _directory: directory }
-}
+use crate::{Tree, answer, request, tree};
 
 impl Tree {
     fn search(&self, query: &str) -> SearchResponse {
-        let ranking = RankingWeights::default();
-        let request = SearchRequest { query, limit: 20, ranking, filter: &Filter::default() };
-        self.index.search(&request).unwrap()
+        let filter = Filter::default();
+        self.index.search(&SearchRequest { limit: 20, ..request(query, &filter) }).unwrap()
     }
 
     fn first(&self, query: &str) -> Hit {
@@ -93,20 +76,12 @@ fn a_line_of_a_log_is_searched_by_its_message() {
 /// The first line of each comment of documentation in the sources of this crate, and the sentences after it.
 fn documentation() -> Vec<Vec<String>> {
     let mut texts = Vec::new();
-    let mut directories = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                directories.push(path);
-                continue;
-            }
-            let source = fs::read_to_string(path).unwrap();
-            let lines: Vec<&str> = source.lines().map(str::trim).collect();
-            for comment in lines.split(|line| !line.starts_with("/// ")) {
-                let text = comment.iter().map(|line| &line[4..]).collect::<Vec<_>>().join(" ");
-                texts.push(text.split_inclusive(". ").map(str::to_owned).collect::<Vec<_>>());
-            }
+    for path in paths_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
+        let source = fs::read_to_string(path).unwrap();
+        let lines: Vec<&str> = source.lines().map(str::trim).collect();
+        for comment in lines.split(|line| !line.starts_with("/// ")) {
+            let text = comment.iter().map(|line| &line[4..]).collect::<Vec<_>>().join(" ");
+            texts.push(text.split_inclusive(". ").map(str::to_owned).collect::<Vec<_>>());
         }
     }
     texts.retain(|sentences| sentences.len() > 1);
@@ -122,9 +97,7 @@ fn a_sentence_more_changes_little() {
     let model = Arc::new(StaticModel::builtin());
     let index = Index::open_or_build(&root, &options, Some(model), &|_| {}).unwrap().index;
     let first_ten = |query: &str| -> Vec<usize> {
-        let ranking = RankingWeights::default();
-        let request = SearchRequest { query, limit: 10, ranking, filter: &Filter::default() };
-        index.search(&request).unwrap().hits.iter().map(|hit| hit.unit).collect()
+        answer(&index, query).unwrap().hits.iter().map(|hit| hit.unit).collect()
     };
     let texts = documentation();
     assert!(texts.len() > 100, "{}", texts.len());

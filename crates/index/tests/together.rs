@@ -1,12 +1,12 @@
 //! Several paths, searched together.
 
 use std::collections::{HashMap, HashSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quarry_embed::{Embedder, StaticModel};
 use quarry_index::{Error, Filter, Hit, Index, OpenOptions, RankingWeights, SearchRequest, UserDirectories};
+use quarry_test_support::files;
 
 /// The names of two directories that have some meaning, though a vague one, for the words of a query.
 const WITH_MEANING: [&str; 2] = ["q", "z"];
@@ -42,9 +42,7 @@ impl Fixture {
     }
 
     fn write(&self, path: &str, content: &str) {
-        let path = self.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
+        files::write(self.path(path), content);
     }
 
     fn path(&self, path: &str) -> PathBuf {

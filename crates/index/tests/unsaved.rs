@@ -8,6 +8,7 @@ use quarry_embed::{Embedder, StaticModel};
 use quarry_index::{
     Filter, Hit, Index, OpenOptions, RankingWeights, SearchRequest, SplitFiles, UserDirectories,
 };
+use quarry_test_support::files::write;
 
 const QUERIES: [&str; 5] =
     ["bake bread in an oven", "open a socket to a host", "bake_bread", "dial", "return the number of a host"];
@@ -16,11 +17,6 @@ const NET: &str = "def connect(host):\n    \"\"\"Open a socket to a host.\"\"\"\
                    def dial(host):\n    return host.number()\n";
 const BREAD: &str = "from net import connect\n\n\ndef bake_bread(oven):\n    \"\"\"Bake bread in an oven.\"\"\"\n    \
                      return connect(oven)\n";
-
-fn write(path: &Path, text: &str) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
-}
 
 fn open(directory: &Path, trees: &[&str], model: Option<&Arc<dyn Embedder>>) -> Index {
     let options =

@@ -33,7 +33,6 @@ pub enum AnswerFormat {
 #[serde(deny_unknown_fields)]
 pub struct TextFormat {
     /// The field of a JSON object that holds the text, in any case; a bare text is accepted too.
-    #[serde(default)]
     pub field: Option<String>,
     #[serde(default)]
     pub one_line: bool,
@@ -45,10 +44,8 @@ pub struct VerdictFormat {
     /// The name of the field with the verdict, and alternative spellings.
     #[serde(default)]
     pub verdict: Vec<String>,
-    #[serde(default)]
     pub reason: Option<String>,
     /// The name of the field with the model's confidence, from 0 to 1.
-    #[serde(default)]
     pub confidence: Option<String>,
     pub values: Vec<VerdictMeaning>,
 }
@@ -60,12 +57,9 @@ pub struct VerdictMeaning {
     /// Spellings, ignoring case; numbers may have any number of zeros after the decimal point.
     pub says: Vec<String>,
     /// 1 if the code answers the query, 0 if not.
-    #[serde(default)]
     pub label: Option<u8>,
-    #[serde(default)]
     pub grade: Option<u8>,
     /// Follow-up without a label.
-    #[serde(default)]
     pub then: Option<FollowUp>,
 }
 

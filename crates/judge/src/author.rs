@@ -37,25 +37,19 @@ pub struct AuthorPlan {
     /// The model that generates.
     pub model: Settings,
     /// The model that validates what was generated; the same model if `None`.
-    #[serde(default)]
     pub validator: Option<Settings>,
     /// Directory with prompts that replace the built-in ones.
-    #[serde(default)]
     prompts: Option<PathBuf>,
     /// Maximum number of tries until the answer can be parsed.
     #[serde(default = "two")]
     attempts: u32,
     /// Sampling temperature; that of each prompt if `None`.
-    #[serde(default)]
     temperature: Option<f64>,
     /// A recording whose answers are replayed instead of asking the models.
-    #[serde(default)]
     replay: Option<PathBuf>,
     /// A file to which all answers are recorded.
-    #[serde(default)]
     record: Option<PathBuf>,
     /// A directory with cached answers; that of the build if `None`.
-    #[serde(default)]
     cache: Option<PathBuf>,
     #[serde(default)]
     budget: BudgetPlan,

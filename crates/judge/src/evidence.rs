@@ -80,7 +80,6 @@ pub struct Run {
     pub ended: Ended,
     pub stdout: String,
     pub stderr: String,
-    #[serde(default)]
     pub assertions: Option<Assertions>,
     pub wall_time: Duration,
     pub cpu_time: Duration,

@@ -71,7 +71,6 @@ struct JudgeSpec {
     #[serde(default)]
     criterion: Criterion,
     steps: Vec<String>,
-    #[serde(default)]
     tests: Option<TestsSpec>,
 }
 

@@ -20,7 +20,6 @@ pub struct Language {
     #[serde(default)]
     names_failures: Vec<String>,
     missing: Vec<(String, String)>,
-    #[serde(default)]
     traceback: Option<String>,
     #[serde(default)]
     reports_errors: bool,

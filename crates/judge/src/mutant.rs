@@ -24,7 +24,6 @@ pub(crate) const MUTANTS_TEXT: &str = include_str!("mutants.toml");
 struct MutationRules {
     bodies: Vec<(String, String)>,
     operators: Vec<(String, String)>,
-    #[serde(default)]
     alias: Option<String>,
 }
 

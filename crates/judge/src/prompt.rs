@@ -81,9 +81,7 @@ pub struct Prompt {
 #[serde(deny_unknown_fields)]
 struct PromptFile {
     max_output_tokens: u32,
-    #[serde(default)]
     temperature: Option<f64>,
-    #[serde(default)]
     system: Option<String>,
     user: String,
     answer: AnswerFormat,

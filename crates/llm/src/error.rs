@@ -86,7 +86,6 @@ pub enum Failure {
         /// True if the account's quota is used up, rather than a rate limit.
         quota_used_up: bool,
         /// The usage that the server reports despite the failure.
-        #[serde(default)]
         usage: Option<Usage>,
     },
     /// The answer did not come in time.

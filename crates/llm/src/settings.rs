@@ -34,13 +34,10 @@ pub struct Settings {
     /// The server's name for the model.
     pub model: String,
     /// The environment variable with the key; `None` for servers that need none.
-    #[serde(default)]
     pub key_variable: Option<String>,
     /// Dollars per million input tokens.
-    #[serde(default)]
     pub input_price: Option<f64>,
     /// Dollars per million output tokens.
-    #[serde(default)]
     pub output_price: Option<f64>,
     /// True if the server can enforce a JSON schema. If not, the schema is described in the prompt.
     #[serde(default = "yes")]
@@ -57,13 +54,11 @@ pub struct Settings {
     #[serde(default = "eight")]
     pub concurrency: u32,
     /// Maximum number of tokens per minute; determined by the server's refusals if `None`.
-    #[serde(default)]
     pub tokens_per_minute: Option<u64>,
     /// Maximum number of texts in one request for embeddings.
     #[serde(default = "sixty_four")]
     pub embedding_batch: usize,
     /// The requested length of vectors, for models that support shortening.
-    #[serde(default)]
     pub dimensions: Option<u32>,
 }
 

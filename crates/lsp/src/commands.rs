@@ -6,12 +6,12 @@ use std::time::Instant;
 use quarry_index::{Event, Filter, Hit};
 use quarry_session::{CallsQuestion, KINDS, Query, UnitsRequest};
 use quarry_source::UnitKind;
-use quarry_text::did_you_mean_or_all;
+use quarry_text::{did_you_mean_or_all, with_causes};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::error::{RequestError, with_causes};
+use crate::error::RequestError;
 use crate::folders::{Folders, Opener, Searchable};
 use crate::locations::{path_of, spelled_path_of};
 use crate::related;

@@ -5,6 +5,7 @@ use std::io;
 use lsp_server::{ErrorCode, ResponseError};
 use quarry_index::Error;
 use quarry_session::SessionError;
+use quarry_text::with_causes;
 
 /// Why the folders of a client cannot be searched.
 #[derive(Debug, thiserror::Error)]
@@ -77,9 +78,4 @@ impl From<SessionError> for RequestError {
             _ => Self::Open(OpenError::Failed(text)),
         }
     }
-}
-
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

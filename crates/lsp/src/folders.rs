@@ -85,7 +85,6 @@ pub(crate) struct Searchable {
     /// The index of all folders as saved.
     pub(crate) saved: Tree,
     pub(crate) related: Arc<Background>,
-    /// Time of opening it.
     pub(crate) open_time: Duration,
 }
 

@@ -20,9 +20,6 @@ pub(crate) enum Frame {
 }
 
 /// The next message; `None` at the end of the input. Lines that are not headers are skipped.
-///
-/// # Errors
-/// When the input cannot be read.
 pub(crate) fn read(input: &mut impl BufRead) -> io::Result<Option<Frame>> {
     let (mut length, mut n_lines) = (None, 0);
     loop {
@@ -80,9 +77,6 @@ fn read_line(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Writes a message of JSON.
-///
-/// # Errors
-/// When the output cannot be written.
 pub(crate) fn write(output: &mut impl Write, text: &str) -> io::Result<()> {
     write!(output, "Content-Length: {}\r\n\r\n{text}", text.len())?;
     output.flush()

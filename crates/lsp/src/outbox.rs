@@ -46,9 +46,6 @@ pub(crate) struct Writer(Receiver<()>);
 
 impl Outbox {
     /// Starts a thread that writes to `output`.
-    ///
-    /// # Errors
-    /// When it cannot be started.
     pub(crate) fn to(mut output: impl Write + Send + 'static) -> Result<(Self, Writer), ServeError> {
         let queue = Arc::new(Queue::default());
         let messages = Arc::clone(&queue);
@@ -69,14 +66,12 @@ impl Outbox {
         Ok((Self(queue), Writer(end)))
     }
 
-    /// Sends a message.
     pub(crate) fn send(&self, message: impl Into<Message>) {
         let Ok(mut message) = serde_json::to_value(message.into()) else { return };
         message["jsonrpc"] = Value::from("2.0");
         self.send_value(message);
     }
 
-    /// Answers a request.
     pub(crate) fn answer(&self, id: RequestId, result: Result<Value, ResponseError>) {
         self.send(Response { id, response_result: result });
     }

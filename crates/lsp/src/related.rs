@@ -5,11 +5,12 @@
 use lsp_types::{CodeLens, Command, Position, Range};
 use quarry_index::rules;
 use quarry_related::{Kind, Question, Related, RelatedError, Subject};
+use quarry_text::with_causes;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::commands::limit;
-use crate::error::{RequestError, with_causes};
+use crate::error::RequestError;
 use crate::folders::Searchable;
 use crate::navigation::Document;
 

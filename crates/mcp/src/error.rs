@@ -3,7 +3,7 @@ use std::io;
 use std::path::PathBuf;
 
 use quarry_session::text::quoted;
-use quarry_text::printable;
+use quarry_text::{printable, with_causes};
 
 /// Why a tool has no answer. The texts are for the agent that called it, and say what to do.
 #[derive(Debug, thiserror::Error)]
@@ -151,13 +151,7 @@ impl ToolError {
     /// The error and its causes in one line, whatever the names in it hold.
     #[must_use]
     pub fn report(&self) -> String {
-        let mut line = self.to_string();
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            line = format!("{line}: {error}");
-            cause = error.source();
-        }
-        printable(&line).into_owned()
+        printable(&with_causes(self)).into_owned()
     }
 }
 

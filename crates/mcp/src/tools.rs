@@ -101,23 +101,14 @@ pub const TOOLS: [Tool; 7] = [
 /// A call of one of the tools, with valid arguments.
 #[derive(Debug, Clone)]
 pub enum Call {
-    /// `search`
     Search(Search),
-    /// `context`
     Context(Context),
-    /// `outline`
     Outline(Outline),
-    /// `similar`
     Similar(Similar),
-    /// `callers`
     Callers(Calls),
-    /// `callees`
     Callees(Calls),
-    /// `related`
     Related(Related),
-    /// `read_unit`
     ReadUnit(ReadUnit),
-    /// `index_status`
     IndexStatus(IndexStatus),
 }
 

@@ -88,7 +88,6 @@ pub struct Tokens {
 pub struct Searched {
     /// The directory that paths of results are relative to.
     pub root: PathBuf,
-    /// The query.
     pub query: String,
     /// The results, best first.
     pub results: Vec<SearchedUnit>,
@@ -132,7 +131,6 @@ impl Progress {
 /// Callback for the progress of a call, called from several threads.
 pub type ReportProgress<'a> = &'a (dyn Fn(Progress) + Sync);
 
-/// The answer of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolAnswer {
     /// For the agent to read.
@@ -719,6 +717,12 @@ mod tests {
 
     use super::*;
 
+    fn ask(workspace: &Workspace, name: &str, arguments: Value) -> Result<String, ToolError> {
+        let Value::Object(arguments) = arguments else { panic!("no object") };
+        let call = Call::new(name, arguments).unwrap()?;
+        workspace.answer(&call, &|_| {}).map(|answer| answer.text)
+    }
+
     #[test]
     fn progress_goes_from_reading_to_embedding() {
         let share = |event: Event| Progress::of(&event).map(|progress| progress.share);
@@ -743,11 +747,7 @@ mod tests {
                 assert!(opened[0].unsaved.is_some());
                 *count.lock().unwrap() += 1;
             });
-        let call = |name: &str, arguments: Value| {
-            let Value::Object(arguments) = arguments else { return String::new() };
-            let call = Call::new(name, arguments).unwrap().unwrap();
-            workspace.answer(&call, &|_| {}).unwrap().text
-        };
+        let call = |name: &str, arguments: Value| ask(&workspace, name, arguments).unwrap();
         for _ in 0..2 {
             assert!(call("search", json!({"query": "connect to a host"})).contains("net.py:1"));
         }
@@ -771,9 +771,7 @@ mod tests {
         let workspace = Workspace::new(vec![directory.path().to_owned()], choice);
         let search = |max_tokens: usize| {
             let arguments = json!({"query": "listen on a port", "max_tokens": max_tokens});
-            let Value::Object(arguments) = arguments else { unreachable!() };
-            let call = Call::new("search", arguments).unwrap().unwrap();
-            workspace.answer(&call, &|_| {}).unwrap().text
+            ask(&workspace, "search", arguments).unwrap()
         };
         assert!(!search(500).contains("changed"));
         let index = fs::read_dir(elsewhere.path().join("cache/index")).unwrap().next().unwrap().unwrap();
@@ -809,11 +807,7 @@ mod tests {
         fs::write(directory.path().join("net.ipynb"), file).unwrap();
         let choice = OpenChoice { directory: Some(elsewhere.path().join("index")), ..OpenChoice::default() };
         let workspace = Workspace::new(vec![directory.path().to_owned()], choice);
-        let call = |name: &str, arguments: Value| {
-            let Value::Object(arguments) = arguments else { return String::new() };
-            let call = Call::new(name, arguments).unwrap().unwrap();
-            workspace.answer(&call, &|_| {}).unwrap().text
-        };
+        let call = |name: &str, arguments: Value| ask(&workspace, name, arguments).unwrap();
         let expected = format!("{}|     say(\"bye\")\n{line}|     socket.shut()\n", line - 1);
         let found = call(
             "search",
@@ -835,15 +829,12 @@ mod tests {
         let choice = OpenChoice { directory: Some(elsewhere.path().join("index")), ..OpenChoice::default() };
         let workspace = Workspace::new(vec![directory.path().to_owned()], choice);
         let search = |query: &str| {
-            let Value::Object(arguments) = json!({"query": query}) else { return String::new() };
-            let call = Call::new("search", arguments).unwrap().unwrap();
-            workspace.answer(&call, &|_| {}).map_or_else(|error| error.report(), |answer| answer.text)
+            ask(&workspace, "search", json!({"query": query})).unwrap_or_else(|error| error.report())
         };
         let expected = "1. net.py:1-2 function connect\n2|     return dial(host)\n2. notes.unknown:2-2 module\n2| dial again\n";
         assert_eq!(search("\"DIAL\""), expected);
-        let Value::Object(arguments) = json!({"path": "notes.unknown", "line": 2}) else { return };
-        let read = Call::new("read_unit", arguments).unwrap().unwrap();
-        assert!(workspace.answer(&read, &|_| {}).unwrap().text.contains("2| dial again\n"));
+        let read = ask(&workspace, "read_unit", json!({"path": "notes.unknown", "line": 2})).unwrap();
+        assert!(read.contains("2| dial again\n"));
         assert!(search("name:clo*").starts_with("1. net.py:5-6 function close\n"), "{}", search("name:clo*"));
         assert!(search("/dial(/").contains("is not a regular expression"), "{}", search("/dial(/"));
         assert!(
@@ -865,11 +856,7 @@ mod tests {
         let (observed, noted) = (Arc::clone(&seen), Arc::clone(&seen));
         let workspace = Workspace::new(vec![root], choice)
             .with_observer(move |searched, tokens| noted.lock().unwrap().push((searched.clone(), tokens())));
-        let call = |name: &str, arguments: Value| {
-            let Value::Object(arguments) = arguments else { return };
-            let call = Call::new(name, arguments).unwrap().unwrap();
-            workspace.answer(&call, &|_| {}).unwrap();
-        };
+        let call = |name: &str, arguments: Value| ask(&workspace, name, arguments).unwrap();
         call("read_unit", json!({"path": "net.py", "line": 1}));
         assert!(seen.lock().unwrap().is_empty(), "nothing was searched for");
         call("search", json!({"query": "close a socket", "globs": ["net.py"]}));

@@ -9,12 +9,7 @@ pub enum MetricsError {
     },
     /// A scorer that does not fit its documents.
     #[error("expected one score for each of {documents} documents, found {scores}; fix the method")]
-    ScoreCount {
-        /// Number of documents.
-        documents: usize,
-        /// Number of scores.
-        scores: usize,
-    },
+    ScoreCount { documents: usize, scores: usize },
     /// Nothing to take a mean of.
     #[error("expected at least one query to average over, found none: {remedy}")]
     NoQueries { remedy: &'static str },

@@ -280,8 +280,7 @@ pub(crate) fn sparse<'a>(weights: impl IntoIterator<Item = (&'a str, f32)>) -> V
 
 /// The first bytes of a text, at most this many.
 pub(crate) fn start_of(text: &str, max_bytes: usize) -> &str {
-    let end = (0..=text.len().min(max_bytes)).rev().find(|at| text.is_char_boundary(*at));
-    &text[..end.unwrap_or_default()]
+    &text[..text.floor_char_boundary(max_bytes)]
 }
 
 #[cfg(test)]

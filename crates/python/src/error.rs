@@ -5,6 +5,7 @@ use std::error::Error;
 use pyo3::PyErr;
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
+use quarry_text::with_causes;
 
 create_exception!(
     quarry._quarry,
@@ -15,16 +16,5 @@ create_exception!(
 
 /// An exception with the text of an error.
 pub(crate) fn raised(error: impl Error) -> PyErr {
-    QuarryError::new_err(text_of(&error))
-}
-
-/// The text of an error and of its causes, as the command line prints them.
-pub(crate) fn text_of(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text += &format!(": {error}");
-        cause = error.source();
-    }
-    text
+    QuarryError::new_err(with_causes(&error))
 }

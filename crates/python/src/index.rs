@@ -16,10 +16,11 @@ use quarry_session::{
     Answer, CallsQuestion, Excerpt, Models, Notice, OpenChoice, Query, ResultView, Session, SessionError,
     Shown, Snapshot, StatusView, Tree, UnitView, UnitsRequest,
 };
+use quarry_text::with_causes;
 use quarry_walk::WalkChoice;
 use serde::Serialize;
 
-use crate::error::{QuarryError, raised, text_of};
+use crate::error::{QuarryError, raised};
 use crate::interruptible::interruptible;
 use crate::model;
 
@@ -44,7 +45,7 @@ fn open(session: &Session) -> Result<(bool, Vec<String>), SessionError> {
                     }
                 }
             }
-            Notice::Unsearched(error) => warnings.push(text_of(error)),
+            Notice::Unsearched(error) => warnings.push(with_causes(error)),
             Notice::Ignored(_) | Notice::Event(_) | Notice::Ready(_) => {}
         }
     })?;
@@ -141,7 +142,7 @@ impl Request {
         });
         let kinds: Vec<_> = kinds.collect::<PyResult<_>>()?;
         Filter::new(&self.languages, &kinds, &self.globs)
-            .map_err(|error| PyValueError::new_err(text_of(&error)))
+            .map_err(|error| PyValueError::new_err(with_causes(&error)))
     }
 }
 

@@ -30,10 +30,8 @@ pub enum Subject {
     Range(Option<String>),
 }
 
-/// A question.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
-    /// The subject.
     pub subject: &'a Subject,
     /// Kinds of reasons; empty for all but commits, which are listed only if they are asked for.
     pub kinds: &'a [Kind],

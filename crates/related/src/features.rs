@@ -5,12 +5,13 @@ use std::collections::{HashSet, VecDeque};
 use quarry_index::{Error, Index};
 use quarry_source::UnitKind;
 use quarry_text::identifiers;
+use quarry_text::near::n_common;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::changes::Changes;
 use crate::model::Class;
 use crate::relations::{Edge, Relations, own_part};
-use crate::signals::{hash, n_common};
+use crate::signals::hash;
 
 macro_rules! features {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -165,11 +166,9 @@ pub(crate) const WHOLE: f32 = 0.999;
 /// A place in relation to a target.
 #[derive(Debug, Clone)]
 pub struct Known {
-    /// The unit.
     pub unit: usize,
     /// Number of its file.
     pub file: u32,
-    /// Its class.
     pub class: Class,
     /// True if it is shown once it is probable enough.
     pub has_evidence: bool,
@@ -213,7 +212,6 @@ pub(crate) struct Target<'a> {
 pub struct Sources<'a> {
     /// The index of the tree.
     pub index: &'a Index,
-    /// Its relations.
     pub relations: &'a Relations,
     /// Its history.
     pub changes: &'a Changes,
@@ -221,9 +219,6 @@ pub struct Sources<'a> {
 
 impl<'a> Sources<'a> {
     /// A place as a target, and the features of all places in relation to it.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
     pub(crate) fn target(&self, candidate: u32) -> Result<(Target<'a>, Vec<Features>), Error> {
         let Self { index, relations, changes } = *self;
         let target = &relations.candidates[candidate as usize];

@@ -50,7 +50,6 @@ impl Kind {
         Self::Commit,
     ];
 
-    /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::features::{FEATURES, Features};
 
-/// Number of features.
 pub const N_FEATURES: usize = FEATURES.len();
 
 /// Class of a place: each has weights of its own.

@@ -35,7 +35,6 @@ const LOOKED_AT: usize = 6;
 /// Maximum length of a line that is shown, in characters.
 const MAX_LINE_CHARS: usize = 160;
 
-/// A request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request<'a> {
     /// Numbers of the units that change.
@@ -129,9 +128,6 @@ struct Scored {
 
 impl<'a> Sources<'a> {
     /// The places that may have to change with the targets, the most probable first, then in the order of paths and lines.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
     pub(crate) fn places(
         &self,
         tree: &Tree,

@@ -112,23 +112,6 @@ pub(crate) fn stem_words(path: &str) -> Vec<u32> {
     words
 }
 
-/// Number of common elements of two ascending lists.
-pub(crate) fn n_common(a: &[u32], b: &[u32]) -> usize {
-    let (mut i, mut j, mut common) = (0, 0, 0);
-    while i < a.len() && j < b.len() {
-        match a[i].cmp(&b[j]) {
-            std::cmp::Ordering::Less => i += 1,
-            std::cmp::Ordering::Greater => j += 1,
-            std::cmp::Ordering::Equal => {
-                common += 1;
-                i += 1;
-                j += 1;
-            }
-        }
-    }
-    common
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,6 +135,5 @@ mod tests {
         assert_eq!(name_words("Tests.test_parse_url"), name_words("parseUrl"));
         assert_eq!(stem_words("tests/test_url.py"), stem_words("src/url.rs"));
         assert_eq!(stem_words("src/url/index.ts"), stem_words("url.test.ts"));
-        assert_eq!(n_common(&[1, 3, 5], &[2, 3, 5, 7]), 2);
     }
 }

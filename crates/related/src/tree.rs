@@ -30,7 +30,6 @@ pub enum Event {
     Files(usize, usize),
 }
 
-/// Options of opening.
 pub struct OpenOptions<'a> {
     /// Directory of the caches; `None` keeps nothing.
     pub cache: Option<PathBuf>,
@@ -119,7 +118,6 @@ impl HistoryView {
 
 /// The relations and the history of a tree.
 pub struct RelatedTree {
-    /// The relations.
     pub relations: Relations,
     /// The history.
     pub changes: Changes,

@@ -22,15 +22,12 @@ pub struct Runner {
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
     /// A command that succeeds if programs can be run; if `None`, the executable has to exist.
-    #[serde(default)]
     check: Option<Vec<String>>,
     /// Remedy if programs cannot be run.
-    #[serde(default)]
     remedy: Option<String>,
     #[serde(default)]
     minimum: MinimumLimits,
     /// Command that compiles the source, for languages that need it.
-    #[serde(default)]
     compile: Option<Compile>,
 }
 

@@ -342,6 +342,7 @@ mod tests {
     use std::fs;
 
     use quarry_index::OpenOptions;
+    use quarry_test_support::files::write_below;
     use tempfile::TempDir;
 
     use super::*;
@@ -349,10 +350,7 @@ mod tests {
     fn tree(files: &[(&str, &str)]) -> (TempDir, Index) {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().join("tree");
-        for (path, text) in files {
-            fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
-            fs::write(root.join(path), text).unwrap();
-        }
+        write_below(&root, files);
         let options =
             OpenOptions { directory: Some(directory.path().join("index")), ..OpenOptions::default() };
         let index = Index::open_or_build(&root, &options, None, &|_| {}).unwrap().index;

@@ -178,6 +178,7 @@ mod tests {
     use std::fs;
 
     use quarry_index::OpenOptions;
+    use quarry_test_support::files::write;
 
     use super::*;
 
@@ -236,9 +237,7 @@ mod tests {
             ),
             ("static/player.js", minified),
         ] {
-            let path = root.join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
+            write(root.join(path), text);
         }
         let options =
             OpenOptions { directory: Some(directory.path().join("index")), ..OpenOptions::default() };

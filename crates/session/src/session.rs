@@ -58,12 +58,9 @@ pub struct OpenChoice {
     pub n_changes: Arc<AtomicU64>,
 }
 
-/// A search that is measured.
 #[derive(Clone)]
 pub struct MeasuredSearch {
-    /// Its model.
     pub model: Arc<dyn Embedder>,
-    /// Its ranking.
     pub ranking: RankingWeights,
 }
 

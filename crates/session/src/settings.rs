@@ -98,7 +98,6 @@ pub struct SearchDefaults {
     pub limit: usize,
     /// Minimum confidence, if one is set.
     pub threshold: Option<f32>,
-    /// The ranking.
     pub ranking: RankingWeights,
     /// Lines of each result; 0 for all.
     pub lines: usize,
@@ -130,7 +129,6 @@ impl SearchDefaults {
 pub struct Narrowing {
     /// Languages, by name or extension.
     pub languages: Vec<String>,
-    /// Kinds of units.
     pub kinds: Vec<UnitKind>,
     /// Globs, relative to the current directory or to the tree.
     pub globs: Vec<String>,
@@ -449,7 +447,6 @@ pub fn keys() -> Vec<String> {
 /// A setting, for the reference.
 #[derive(Debug)]
 pub struct Documented {
-    /// Its name.
     pub name: String,
     /// Its default, unless that depends on the build.
     pub default: Option<serde_json::Value>,

@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -12,14 +12,10 @@ use std::time::{Duration, Instant};
 
 use quarry_index::{Error, RebuildReason, Update, UserDirectories};
 use quarry_session::{Notice, OpenChoice, Query, Session, SessionError, Snapshot, Tree, search};
+use quarry_test_support::files::write;
 use tempfile::TempDir;
 
 const NET: &str = "def connect(host):\n    return dial(host)\n";
-
-fn write(path: &Path, text: &str) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
-}
 
 /// Two trees, and indexes in a directory beside them.
 fn fixture() -> (TempDir, Vec<PathBuf>, OpenChoice) {

@@ -8,6 +8,7 @@ use tree_sitter::{Node, Tree};
 use crate::function::find_functions;
 use crate::matches::TimeLeft;
 use crate::rules::{Rules, ShapeCapture, ShapeRules};
+use crate::traversal::goto_next;
 
 /// The replacement of the function's name.
 const FUNCTION: &str = "func";
@@ -214,13 +215,8 @@ fn leaves<'t>(node: Node<'t>, within: &Range<usize>) -> Vec<Node<'t>> {
         {
             leaves.push(node);
         }
-        if is_here && cursor.goto_first_child() {
-            continue;
-        }
-        while !cursor.goto_next_sibling() {
-            if !cursor.goto_parent() {
-                return leaves;
-            }
+        if !goto_next(&mut cursor, is_here) {
+            return leaves;
         }
     }
 }

@@ -8,6 +8,7 @@ use tree_sitter::{Node, Tree};
 
 use crate::anonymous::is_variable;
 use crate::highlight::{Highlight, has_insertion, whole_node};
+use crate::traversal::goto_next;
 use crate::unit::Function;
 
 /// A code in the form in which its copies are recognized.
@@ -110,27 +111,22 @@ pub(crate) fn find_comparable(
                 }
             }
         }
-        if descend && cursor.goto_first_child() {
-            continue;
-        }
-        while !cursor.goto_next_sibling() {
-            if !cursor.goto_parent() {
-                let token = |byte: usize| starts.partition_point(|start| *start < byte);
-                for at in callees {
-                    if variables.contains(&found.tokens[at]) {
-                        found.tokens[at] = VARIABLE.to_owned();
-                    }
-                }
-                let body = |function: &Function| token(function.body.start)..token(function.body.end);
-                found.bodies = functions.iter().map(body).filter(|tokens| !tokens.is_empty()).collect();
-                let documents =
-                    |at: usize| at == 0 || functions.iter().any(|function| token(function.bytes.start) == at);
-                let comments = comments.into_iter().filter(|(at, _)| documents(*at));
-                found.documentation.extend(comments.map(|(_, bytes)| text(bytes)));
-                return found;
-            }
+        if !goto_next(&mut cursor, descend) {
+            break;
         }
     }
+    let token = |byte: usize| starts.partition_point(|start| *start < byte);
+    for at in callees {
+        if variables.contains(&found.tokens[at]) {
+            found.tokens[at] = VARIABLE.to_owned();
+        }
+    }
+    let body = |function: &Function| token(function.body.start)..token(function.body.end);
+    found.bodies = functions.iter().map(body).filter(|tokens| !tokens.is_empty()).collect();
+    let documents = |at: usize| at == 0 || functions.iter().any(|function| token(function.bytes.start) == at);
+    let comments = comments.into_iter().filter(|(at, _)| documents(*at));
+    found.documentation.extend(comments.map(|(_, bytes)| text(bytes)));
+    found
 }
 
 /// The part of a node in the form in which codes are compared.

@@ -8,6 +8,7 @@ use crate::comment::{comment_text, docstring_text};
 use crate::line::Lines;
 use crate::rules::{Capture, Role, Rules};
 use crate::size::{fits_window, is_long};
+use crate::traversal::goto_next;
 use crate::unit::{MAX_NAME_BYTES, MAX_SIGNATURE_BYTES, UnitKind, truncate};
 
 /// A named definition that becomes one unit or, if it is long, several.
@@ -497,23 +498,21 @@ impl<'tree> Finder<'_, 'tree> {
         let mut position = outer.start_byte();
         let cursor = &mut self.header_cursor;
         cursor.reset(outer);
-        'walk: loop {
+        loop {
             let node = cursor.node();
             if node.start_byte() >= body_start || header.len() > MAX_HEADER_BYTES {
                 break;
             }
             let role = self.rules.role(node.kind_id());
             let is_doc = doc.is_some_and(|doc| doc == node);
-            if is_doc || role.is(Role::COMMENT) || role.is(Role::PREFIX) && node.start_byte() < name_start {
+            let is_left_out =
+                is_doc || role.is(Role::COMMENT) || role.is(Role::PREFIX) && node.start_byte() < name_start;
+            if is_left_out {
                 header.extend_from_slice(&self.source[position..node.start_byte()]);
                 position = node.end_byte();
-            } else if cursor.goto_first_child() {
-                continue;
             }
-            while !cursor.goto_next_sibling() {
-                if !cursor.goto_parent() {
-                    break 'walk;
-                }
+            if !goto_next(cursor, !is_left_out) {
+                break;
             }
         }
         let rest = self.source.get(position..body_start).unwrap_or_default();

@@ -6,6 +6,7 @@ use tree_sitter::{Node, Tree};
 
 use crate::matches::TimeLeft;
 use crate::rules::{Capture, Role, Rules};
+use crate::traversal::goto_next;
 use crate::unit::Function;
 
 /// The functions and methods of `tree` in ascending order of their beginnings, those within others included; `None` if
@@ -73,13 +74,8 @@ fn symbols(body: Node) -> Vec<std::ops::Range<usize>> {
         if node.child_count() == 0 && !node.is_named() && !node.is_missing() {
             symbols.push(node.byte_range());
         }
-        if cursor.goto_first_child() {
-            continue;
-        }
-        while !cursor.goto_next_sibling() {
-            if !cursor.goto_parent() {
-                return symbols;
-            }
+        if !goto_next(&mut cursor, true) {
+            return symbols;
         }
     }
 }

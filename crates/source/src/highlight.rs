@@ -5,16 +5,15 @@ use std::ops::Range;
 
 use tree_sitter::{Node, Tree};
 
+use crate::traversal::goto_next;
+
 /// The class of a part of source text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Highlight {
-    /// A comment.
     Comment,
     /// A string or a character.
     String,
-    /// A number.
     Number,
-    /// A keyword.
     Keyword,
     /// The name of a type.
     Type,
@@ -51,14 +50,9 @@ pub(crate) fn find_highlights(tree: &Tree) -> Vec<(Range<usize>, Highlight)> {
                 if in_string { Some(Highlight::String) } else { leaf(&node, cursor.field_name()) };
             found.extend(highlight.map(|highlight| (node.byte_range(), highlight)));
         }
-        if descend && cursor.goto_first_child() {
-            continue;
-        }
-        while !cursor.goto_next_sibling() {
-            if !cursor.goto_parent() {
-                found.retain(|(range, _)| !range.is_empty());
-                return found;
-            }
+        if !goto_next(&mut cursor, descend) {
+            found.retain(|(range, _)| !range.is_empty());
+            return found;
         }
     }
 }

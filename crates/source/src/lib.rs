@@ -60,6 +60,7 @@ mod section;
 mod shape;
 mod size;
 mod text;
+mod traversal;
 mod unit;
 
 pub use comparable::ComparableCode;

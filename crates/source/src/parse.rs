@@ -25,6 +25,7 @@ use crate::reference::{find_references, place_calls};
 use crate::rules::Rules;
 use crate::section::Headings;
 use crate::shape::{FunctionShape, find_shapes};
+use crate::traversal::goto_next;
 use crate::unit::{
     Check, Diagnostic, Extraction, Function, Limits, MAX_SYNTAX_DIAGNOSTICS, References, UnitKind,
 };
@@ -105,11 +106,16 @@ fn missing(error: &ParseError) -> Diagnostic {
     Diagnostic { line: 1, message: error.to_string() }
 }
 
+/// The syntax tree of a text, if it can be parsed within the limits.
+fn tree_of(rules: &Rules, source: &[u8], limits: &Limits) -> Option<Tree> {
+    WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source, limits)).ok()
+}
+
 pub(crate) fn functions(language: Language, source: &[u8], limits: &Limits) -> Vec<Function> {
     let Reader::Syntax(grammar) = language.reader() else { return Vec::new() };
     let rules = language.rules(grammar);
-    let tree = WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source, limits));
-    let found = tree.ok().and_then(|tree| find_functions(&tree, rules, source, limits.time_left()));
+    let tree = tree_of(rules, source, limits);
+    let found = tree.and_then(|tree| find_functions(&tree, rules, source, limits.time_left()));
     found.unwrap_or_default()
 }
 
@@ -120,8 +126,7 @@ pub(crate) fn highlights(
 ) -> Vec<(Range<usize>, Highlight)> {
     let Reader::Syntax(grammar) = language.reader() else { return Vec::new() };
     let rules = language.rules(grammar);
-    let tree = WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source, limits));
-    tree.map_or_else(|_| Vec::new(), |tree| find_highlights(&tree))
+    tree_of(rules, source, limits).map_or_else(Vec::new, |tree| find_highlights(&tree))
 }
 
 pub(crate) fn function_shapes(
@@ -134,8 +139,7 @@ pub(crate) fn function_shapes(
         return None;
     }
     let rules = language.rules(grammar);
-    let tree =
-        WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source, limits)).ok()?;
+    let tree = tree_of(rules, source, limits)?;
     find_shapes(&tree, rules, language.shape_rules(grammar), source, limits.time_left())
 }
 
@@ -152,9 +156,7 @@ pub(crate) fn hide_names(language: Language, text: &str, limits: &Limits) -> Opt
     let mut best = None;
     for (before, after) in AROUND_FUNCTIONS {
         let source = format!("{before}{text}{after}");
-        let parsed = WORKSPACE
-            .with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source.as_bytes(), limits));
-        let Ok(tree) = parsed else { continue };
+        let Some(tree) = tree_of(rules, source.as_bytes(), limits) else { continue };
         let names = find_names(&tree, rules, shape_rules, source.as_bytes(), limits.time_left());
         let Some(names) = names else { continue };
         let is_whole = !tree.root_node().has_error();
@@ -181,9 +183,7 @@ pub(crate) fn comparable(language: Language, text: &str, limits: &Limits) -> Opt
     let mut best: Option<((bool, bool, usize), ComparableCode)> = None;
     for (before, after) in AROUND_FUNCTIONS {
         let source = [before, text, after].concat();
-        let parsed = WORKSPACE
-            .with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source.as_bytes(), limits));
-        let Ok(tree) = parsed else { continue };
+        let Some(tree) = tree_of(rules, source.as_bytes(), limits) else { continue };
         let functions = find_functions(&tree, rules, source.as_bytes(), limits.time_left())?;
         let within = before.len()..before.len() + text.len();
         let found = find_comparable(&tree, &functions, source.as_bytes(), &within);
@@ -208,9 +208,7 @@ pub(crate) fn data_flow(language: Language, text: &str, limits: &Limits) -> Opti
         [before, after] => [before.as_str(), after.as_str()],
     };
     let source = [before, text, after].concat();
-    let tree = WORKSPACE
-        .with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source.as_bytes(), limits))
-        .ok()?;
+    let tree = tree_of(rules, source.as_bytes(), limits)?;
     Some(find_data_flow(&tree, flow_rules, language.comments(), source.as_bytes()))
 }
 
@@ -220,9 +218,7 @@ pub(crate) fn language_of_function(text: &str, limits: &Limits) -> Option<Langua
         let rules = language.rules(grammar);
         AROUND_FUNCTIONS.iter().any(|(before, after)| {
             let source = [before, text, after].concat();
-            let parsed = WORKSPACE
-                .with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source.as_bytes(), limits));
-            parsed.is_ok_and(|tree| {
+            tree_of(rules, source.as_bytes(), limits).is_some_and(|tree| {
                 !tree.root_node().has_error()
                     && find_functions(&tree, rules, source.as_bytes(), limits.time_left())
                         .is_some_and(|functions| !functions.is_empty())
@@ -235,9 +231,9 @@ pub(crate) fn language_of_function(text: &str, limits: &Limits) -> Option<Langua
 pub(crate) fn checks(language: Language, source: &[u8], limits: &Limits) -> Vec<Check> {
     let Reader::Syntax(grammar) = language.reader() else { return Vec::new() };
     let rules = language.rules(grammar);
-    let tree = WORKSPACE.with_borrow_mut(|workspace| parse(&mut workspace.parser, rules, source, limits));
+    let tree = tree_of(rules, source, limits);
     let rules = language.check_rules(grammar);
-    let found = tree.ok().and_then(|tree| find_checks(&tree, rules, source, limits.time_left()));
+    let found = tree.and_then(|tree| find_checks(&tree, rules, source, limits.time_left()));
     found.unwrap_or_default()
 }
 
@@ -424,13 +420,8 @@ fn syntax_diagnostics(tree: &Tree, lines: &Lines) -> Vec<Diagnostic> {
             };
             diagnostics.push(Diagnostic { line: line_number(node.start_position().row), message });
         }
-        if !found && node.has_error() && cursor.goto_first_child() {
-            continue;
-        }
-        while !cursor.goto_next_sibling() {
-            if !cursor.goto_parent() {
-                return diagnostics;
-            }
+        if !goto_next(&mut cursor, !found && node.has_error()) {
+            break;
         }
     }
     diagnostics

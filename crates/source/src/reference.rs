@@ -11,6 +11,7 @@ use crate::line::{Lines, line_number};
 use crate::local::{Names, Role};
 use crate::pattern::Matcher;
 use crate::rules::{ReferenceCapture, ReferenceRules};
+use crate::traversal::goto_next;
 use crate::unit::{Call, Diagnostic, Import, ImportedName, MAX_NAME_BYTES, References, Unit, truncate};
 
 /// Nodes that are visited between two looks at the clock.
@@ -45,7 +46,7 @@ pub(crate) fn find_references(
     let mut stopped_at = None;
     let mut n_visited = 0;
     let mut cursor = tree.walk();
-    'walk: loop {
+    loop {
         let node = cursor.node();
         n_visited += 1;
         let is_whole = match rules.patterns_at(node.kind_id()) {
@@ -64,13 +65,8 @@ pub(crate) fn find_references(
             stopped_at = Some(node.start_byte());
             break;
         }
-        if cursor.goto_first_child() {
-            continue;
-        }
-        while !cursor.goto_next_sibling() {
-            if !cursor.goto_parent() {
-                break 'walk;
-            }
+        if !goto_next(&mut cursor, true) {
+            break;
         }
     }
     let missing = stopped_at.map(|byte| Diagnostic {

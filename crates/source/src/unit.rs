@@ -73,7 +73,6 @@ impl Unit {
 /// A check that a program makes of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// Kind of the unit.
     pub kind: CheckKind,
     /// Byte range of the deciding expression: the condition of an assertion or a branch, or the whole call.
     pub bytes: Range<usize>,
@@ -233,8 +232,5 @@ impl Default for Limits {
 
 /// Truncates `text` to at most `max_bytes`, at a character boundary.
 pub(crate) fn truncate(text: &mut String, max_bytes: usize) {
-    if text.len() > max_bytes {
-        let border = (0..=max_bytes).rev().find(|at| text.is_char_boundary(*at));
-        text.truncate(border.unwrap_or_default());
-    }
+    text.truncate(text.floor_char_boundary(max_bytes));
 }

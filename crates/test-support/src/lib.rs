@@ -1,5 +1,5 @@
-//! Shared test support: a model server that follows a script, a NATS server, processes with a time limit, and
-//! comparisons of numbers. A dev-dependency only; it depends on no other crate of the workspace, so
+//! Shared test support: a model server that follows a script, a NATS server, processes with a time limit, directories
+//! of files, and comparisons of numbers. A dev-dependency only; it depends on no other crate of the workspace, so
 //! that any of them can use it.
 #![allow(
     clippy::unwrap_used,
@@ -7,6 +7,7 @@
     reason = "a test fails by panicking, in its helpers too"
 )]
 
+pub mod files;
 pub mod git;
 pub mod model_server;
 pub mod nats;

@@ -8,6 +8,7 @@
 //! assert_eq!(parts, ["parse", "HTTP", "Header", "v2"]);
 //! ```
 
+mod causes;
 mod escape;
 mod lexical;
 pub mod near;
@@ -18,6 +19,7 @@ mod spelling;
 mod stems;
 mod stop_words;
 
+pub use causes::with_causes;
 pub use escape::{changes_direction, escaped, harmless, needs_escape, printable};
 pub use lexical::{TermRules, folded, lexical_terms, lower_case, query_terms};
 pub use nearest::{did_you_mean, did_you_mean_or_all, edits_within, in_plain_words, misspelled, nearest};

@@ -201,20 +201,27 @@ fn band_keys(runs: &[u32]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Jaccard similarity of two ascending sets: the size of their intersection divided by that of their union.
-fn similarity(a: &[u32], b: &[u32]) -> f64 {
-    let (mut i, mut j, mut shared) = (0, 0, 0);
+/// Number of common elements of two ascending lists.
+#[must_use]
+pub fn n_common(a: &[u32], b: &[u32]) -> usize {
+    let (mut i, mut j, mut common) = (0, 0, 0);
     while i < a.len() && j < b.len() {
         match a[i].cmp(&b[j]) {
             std::cmp::Ordering::Less => i += 1,
             std::cmp::Ordering::Greater => j += 1,
             std::cmp::Ordering::Equal => {
-                shared += 1;
+                common += 1;
                 i += 1;
                 j += 1;
             }
         }
     }
+    common
+}
+
+/// Jaccard similarity of two ascending sets: the size of their intersection divided by that of their union.
+fn similarity(a: &[u32], b: &[u32]) -> f64 {
+    let shared = n_common(a, b);
     let either = a.len() + b.len() - shared;
     if either == 0 { 0.0 } else { f64::from(shared as u32) / either as f64 }
 }

@@ -9,7 +9,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// A training row.
 pub trait Example {
-    /// The query.
     fn query(&self) -> &str;
     /// The function or snippet.
     fn code(&self) -> &str;

@@ -125,6 +125,20 @@ impl Positions {
 }
 
 impl Encoder {
+    /// Layers on the vectors of tokens, and nothing else.
+    pub(crate) fn new(shape: &Shape, tokens: Table, layers: Vec<Layer>) -> Self {
+        Self {
+            shape: shape.clone(),
+            tokens,
+            positions: None,
+            second_text: None,
+            biases: None,
+            embedding_norm: None,
+            layers,
+            last_norm: None,
+        }
+    }
+
     /// Number of token ids.
     pub(crate) fn n_tokens(&self) -> usize {
         self.shape.n_tokens

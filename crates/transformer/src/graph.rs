@@ -109,9 +109,6 @@ impl GraphReader {
 
     /// The tokens of a function and its graph, whose nodes have the last token. `None` for a text in a language whose data
     /// flow is not known.
-    ///
-    /// # Errors
-    /// When the tokenizer fails.
     pub(crate) fn read(&self, path: &Path, text: &str) -> Result<Option<(Vec<u32>, Graph)>, EmbedError> {
         let Some(flow) = self
             .language

@@ -149,7 +149,6 @@ impl LateInteraction {
         })
     }
 
-    /// The tokens of a text.
     fn tokens(&self, side: &Side, text: &str) -> Result<Vec<u32>, EmbedError> {
         let problem = "has a tokenizer that fails on a text; save the model's tokenizer again";
         // As sentence-transformers does.

@@ -61,7 +61,6 @@ pub struct Wiring {
 pub struct Relative {
     /// The tensor: one row per bucket, one column per head.
     pub name: &'static str,
-    /// Number of buckets.
     pub n_buckets: usize,
     /// The distance from which all tokens share a bucket.
     pub max_distance: usize,

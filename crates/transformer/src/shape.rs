@@ -15,7 +15,6 @@ pub struct Shape {
     pub n_key_heads: usize,
     /// Columns of a head.
     pub head_width: usize,
-    /// Number of layers.
     pub n_layers: usize,
     /// Number of token ids.
     pub n_tokens: usize,

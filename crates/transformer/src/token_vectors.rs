@@ -180,7 +180,6 @@ impl TokenVectors {
         })
     }
 
-    /// Number of tokens.
     #[must_use]
     pub fn n_tokens(&self) -> usize {
         self.tokenizer.get_vocab_size(true)

@@ -3,10 +3,9 @@
 
 use std::fs;
 
-use crate::copy::{Copy, check_error, check_poolings, check_rows, expected, fixtures, load, rows, texts};
+use crate::copy::{Copy, check_error, check_poolings, check_rows, check_tokens, expected, load, rows, texts};
 use quarry_embed::Embedder;
 use serde_json::{Value, json};
-use tokenizers::Tokenizer;
 
 const EXPECTED: &str = "expected-encoders.json";
 
@@ -23,14 +22,7 @@ fn every_pooling_of_every_encoder_without_normalization() {
 #[test]
 fn tokens_equal_those_of_the_library() {
     let expected = expected(EXPECTED);
-    for name in ALL {
-        let mut tokenizer = Tokenizer::from_file(fixtures().join(name).join("tokenizer.json")).unwrap();
-        let truncation = tokenizers::TruncationParams { max_length: 180, ..Default::default() };
-        tokenizer.with_truncation(Some(truncation)).unwrap();
-        for (text, ids) in texts(&expected).iter().zip(expected[name]["ids"].as_array().unwrap()) {
-            assert_eq!(json!(tokenizer.encode(*text, true).unwrap().get_ids()), *ids, "{name}: {text}");
-        }
-    }
+    ALL.iter().for_each(|name| check_tokens(name, 180, &expected));
 }
 
 #[test]

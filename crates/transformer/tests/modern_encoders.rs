@@ -3,13 +3,15 @@
 use std::fs;
 use std::path::Path;
 
-use crate::copy::{Copy, check_error, check_poolings, check_rows, expected, fixtures, load, rows, texts};
+use crate::copy::{
+    Copy, check_error, check_poolings, check_rows, check_tokens, expected, fixtures, load, rows, texts,
+};
 use candle_core::{Device, Tensor};
 
 use quarry_embed::{EmbedError, Embedder, PairModel, Vectors};
 use quarry_transformer::{CrossEncoder, TransformerModel};
 use serde_json::{Value, json};
-use tokenizers::{Tokenizer, TruncationParams};
+use tokenizers::Tokenizer;
 
 const EXPECTED: &str = "expected-modern-encoders.json";
 
@@ -50,14 +52,7 @@ fn directories_with_their_modules_and_prompts() {
 #[test]
 fn tokens_equal_those_of_the_library() {
     let expected = expected(EXPECTED);
-    for name in ALL {
-        let mut tokenizer = Tokenizer::from_file(fixtures().join(name).join("tokenizer.json")).unwrap();
-        let truncation = TruncationParams { max_length: 300, ..Default::default() };
-        tokenizer.with_truncation(Some(truncation)).unwrap();
-        for (text, ids) in texts(&expected).iter().zip(expected[name]["ids"].as_array().unwrap()) {
-            assert_eq!(json!(tokenizer.encode(*text, true).unwrap().get_ids()), *ids, "{name}: {text}");
-        }
-    }
+    ALL.iter().for_each(|name| check_tokens(name, 300, &expected));
 }
 
 #[test]

@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::Path;
 
-use crate::copy::{Copy, fixtures};
+use crate::copy::{Copy, check_values, fixtures};
 use candle_core::{DType, Device, Tensor};
+use quarry_embed::Embedder;
 use quarry_embed::static_model::{StaticModel, StaticWeights, write_model};
 use quarry_embed::vocabulary::{bigram_hash, build_slots, word_hash};
-use quarry_embed::{Embedder, Vectors};
 use quarry_transformer::{TokenVectors, write_token_vectors};
 use serde_json::Value;
 
@@ -18,16 +18,6 @@ fn with(path: &Path, options: &str) -> TokenVectors {
     let mut path = path.as_os_str().to_owned();
     path.push(options);
     TokenVectors::load(path.as_ref()).unwrap()
-}
-
-fn check(found: &Vectors, expected: &[Vec<f32>], tolerance: f32, case: &str) {
-    assert_eq!(found.values.len(), expected.iter().map(Vec::len).sum::<usize>(), "{case}");
-    for (number, (found, expected)) in found.values.chunks(found.dimension).zip(expected).enumerate() {
-        for (found, expected) in found.iter().zip(expected) {
-            let tolerance = tolerance * expected.abs().max(1.0);
-            assert!((found - expected).abs() <= tolerance, "{case}, text {number}: {found} not {expected}");
-        }
-    }
 }
 
 fn expected() -> (Vec<String>, Value) {
@@ -44,7 +34,7 @@ fn vectors_are_those_of_model2vec() {
         let rows: Vec<Vec<f32>> = serde_json::from_value(expected[name]["vectors"].clone()).unwrap();
         let path = fixtures().join(name);
         assert!(TokenVectors::is_at(&path));
-        check(&with(&path, ":dot").embed_documents(&texts).unwrap(), &rows, 1e-4, name);
+        check_values(&with(&path, ":dot").embed_documents(&texts).unwrap(), &rows, 1e-4, name);
         let unit = |n: usize| -> Vec<Vec<f32>> {
             rows.iter()
                 .map(|row| {
@@ -54,8 +44,8 @@ fn vectors_are_those_of_model2vec() {
                 })
                 .collect()
         };
-        check(&with(&path, "").embed_queries(&texts).unwrap(), &unit(12), 1e-4, name);
-        check(&with(&path, ":5").embed_queries(&texts).unwrap(), &unit(5), 1e-4, name);
+        check_values(&with(&path, "").embed_queries(&texts).unwrap(), &unit(12), 1e-4, name);
+        check_values(&with(&path, ":5").embed_queries(&texts).unwrap(), &unit(5), 1e-4, name);
         assert_ne!(with(&path, ":5").id(), with(&path, "").id());
         // It is what the function for any directory loads.
         assert_eq!(quarry_transformer::load(&path).unwrap().id(), with(&path, "").id());
@@ -78,7 +68,7 @@ fn vectors_in_16_bits_and_the_layout_of_sentence_transformers_are_read() {
         let tensors = std::iter::once(("embedding.weight".to_owned(), tensor)).collect();
         candle_core::safetensors::save(&tensors, below.join("model.safetensors")).unwrap();
         let found = with(copy.root(), "").embed_documents(&["sort the list"]).unwrap();
-        check(&found, std::slice::from_ref(&vectors.values), 2e-2, &format!("{dtype:?}"));
+        check_values(&found, std::slice::from_ref(&vectors.values), 2e-2, &format!("{dtype:?}"));
     }
 }
 

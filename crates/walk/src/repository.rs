@@ -110,18 +110,9 @@ fn address(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use quarry_test_support::files::write_below;
 
     use super::*;
-
-    /// Files that `git init`, `git worktree add` and `git clone` leave, as far as they are read here.
-    fn write(root: &Path, files: &[(&str, &str)]) {
-        for (path, content) in files {
-            let path = root.join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, content).unwrap();
-        }
-    }
 
     #[test]
     fn checkouts_of_a_repository_are_related() {
@@ -130,7 +121,8 @@ mod tests {
         let at = |path: &str| root.join(path);
         let config =
             |url: &str| format!("[core]\n\turl = x\n[remote \"origin\"]\n\turl = {url}\n\tfetch = y\n");
-        write(
+        // What `git init`, `git worktree add` and `git clone` leave, as far as it is read here.
+        write_below(
             &root,
             &[
                 ("main/.git/HEAD", "ref: refs/heads/main\n"),

@@ -1,15 +1,6 @@
-use super::*;
+use quarry_test_support::files::directory_with as tree;
 
-/// Creates a tree of files from (path, content).
-fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    for (path, content) in files {
-        let path = directory.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    }
-    directory
-}
+use super::*;
 
 fn paths(listing: &Listing) -> Vec<&str> {
     listing.files.iter().map(|file| file.path.as_str()).collect()

@@ -14,9 +14,10 @@ use quarry_corpus::changes::{MAX_FUNCTIONS, replaced_functions};
 use quarry_corpus::formats::localize;
 use quarry_corpus::messages::{self, Reference, fixed_issues};
 use quarry_history::{Commit, Header, HistoryOptions, read_history};
+use quarry_text::with_causes;
 use quarry_walk::{FileFlags, WalkOptions, max_bytes_of_member, path_flags};
 
-use crate::error::{BuildError, chain};
+use crate::error::BuildError;
 use crate::jsonl::Writer;
 use crate::plan::{LOCALIZE, Plan, QueryKind, QueryPlan};
 use crate::queries::history::{self, History, LeftOut, MAX_BYTES, MAX_COMMITS};
@@ -189,7 +190,8 @@ fn fixes_of(
     if stop.load(Ordering::SeqCst) {
         return Err(BuildError::Stopped);
     }
-    let failed = |error| BuildError::Source { name: history.source.name.clone(), problem: chain(&error) };
+    let failed =
+        |error| BuildError::Source { name: history.source.name.clone(), problem: with_causes(&error) };
     reach.map_err(failed)?;
     Ok(fixes)
 }

@@ -8,25 +8,20 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub(crate) struct LabelPlan {
     pub(crate) kind: LabelKind,
-    #[serde(default)]
     pub(crate) path: Option<PathBuf>,
     /// If true, the model of a judge writes code for queries without a correct candidate.
     #[serde(default)]
     pub(crate) generate: bool,
     /// The guideline for annotators: its name or its file.
-    #[serde(default)]
     pub(crate) guideline: Option<String>,
     /// The people whose labels count; all if empty.
     #[serde(default)]
     pub(crate) annotators: Vec<String>,
     /// Minimum number of people for each pair.
-    #[serde(default)]
     pub(crate) minimum: Option<usize>,
     /// Pairs for which α of people's labels is below this value are removed.
-    #[serde(default)]
     pub(crate) minimum_alpha: Option<f64>,
     /// Maximum share of people's pairs without a majority; above it, the build stops.
-    #[serde(default)]
     pub(crate) maximum_undecided: Option<f64>,
 }
 

@@ -55,6 +55,18 @@ fn check(from: &str, to: &str, line: usize, expected: &[&str]) {
     }
 }
 
+/// As [`check`], for lines before a text of the plan.
+#[track_caller]
+fn check_before(text: &str, lines: &str, line: usize, expected: &[&str]) {
+    check(text, &format!("{lines}\n{text}"), line, expected);
+}
+
+/// As [`check`], for lines after one of the plan.
+#[track_caller]
+fn check_after(text: &str, lines: &str, line: usize, expected: &[&str]) {
+    check(text, &format!("{text}\n{lines}"), line, expected);
+}
+
 #[test]
 fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
     check("title =", "titel =", 2, &["unknown field `titel`", "did you mean `title`?"]);
@@ -62,51 +74,36 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
     check("name = \"a\"", "name = \"a b\"", 4, &["expected a name of letters", "found \"a b\""]);
     check("[[exports]]\nformat = \"beir\"\n", "", 1, &["expected [[exports]]", "add one"]);
     check("\"beir\"", "\"bier\"", 13, &["expected a format, found \"bier\"", "did you mean `beir`?"]);
-    check(
-        "[[exports]]",
-        "[[exports]]\nformat = \"beir\"\n[[exports]]",
-        15,
-        &["\"beir\" is exported already"],
-    );
-    check(
+    check_before("[[exports]]", "[[exports]]\nformat = \"beir\"", 15, &["\"beir\" is exported already"]);
+    check_before(
         "[[queries]]",
-        "[pool]\nfilters = [\"documented\",\n\"cosqa-pluss\"]\n[[queries]]",
+        "[pool]\nfilters = [\"documented\",\n\"cosqa-pluss\"]",
         9,
         &["a filter", "did you mean `cosqa-plus`?"],
     );
-    check(
+    check_before(
         "[[queries]]",
-        "[pool]\nlanguages = [\"pyton\"]\n[[queries]]",
+        "[pool]\nlanguages = [\"pyton\"]",
         8,
         &["expected a language, found \"pyton\""],
     );
-    check(
-        "path = \"src\"",
-        "path = \"src\"\nlicense = \"free\"",
-        7,
-        &["an SPDX expression", "found \"free\""],
-    );
-    check("[[queries]]", "[pool]\nlicenses = [\"MIT\",\n\"free\"]\n[[queries]]", 9, &["found \"free\""]);
-    check("[[queries]]", "[pool]\nnear_duplicates = 0.1\n[[queries]]", 8, &["from 0.5 to 1", "found 0.1"]);
-    check(
+    check_after("path = \"src\"", "license = \"free\"", 7, &["an SPDX expression", "found \"free\""]);
+    check_before("[[queries]]", "[pool]\nlicenses = [\"MIT\",\n\"free\"]", 9, &["found \"free\""]);
+    check_before("[[queries]]", "[pool]\nnear_duplicates = 0.1", 8, &["from 0.5 to 1", "found 0.1"]);
+    check_before(
         "[[queries]]",
-        "[pool]\nnear_duplicates = 0.9\nkeep_duplicates = true\n[[queries]]",
+        "[pool]\nnear_duplicates = 0.9\nkeep_duplicates = true",
         8,
         &["remove one of them"],
     );
     check("kind = \"docstrings\"", "kind = \"file\"", 9, &["needs `path`"]);
-    check("kind = \"docstrings\"", "kind = \"docstrings\"\npath = \"x\"", 10, &["remove it"]);
+    check_after("kind = \"docstrings\"", "path = \"x\"", 10, &["remove it"]);
     check("kind = \"docstrings\"", "kind = \"written\"", 9, &["needs [author]"]);
     check("kind = \"docstrings\"", "kind = \"issues\"", 9, &["needs `path`, the export of issues"]);
     check("kind = \"docstrings\"", "kind = \"commits\"", 9, &["needs `sources`"]);
-    check(
-        "kind = \"docstrings\"",
-        "kind = \"docstrings\"\ncontaining = [\"\"]",
-        10,
-        &["every query contains"],
-    );
+    check_after("kind = \"docstrings\"", "containing = [\"\"]", 10, &["every query contains"]);
     check("\"beir\"", "\"statcodesearch\"", 13, &["needs [categories]; add it"]);
-    check("[[queries]]", "[categories]\n[[queries]]", 7, &["needs [author]"]);
+    check_before("[[queries]]", "[categories]", 7, &["needs [author]"]);
     check(
         "kind = \"docstrings\"",
         "kind = \"commits\"\nsources = [\"b\"]",
@@ -119,9 +116,9 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
         11,
         &["name each source once"],
     );
-    check(
+    check_after(
         "kind = \"docstrings\"",
-        "kind = \"docstrings\"\nsources = [\"a\"]",
+        "sources = [\"a\"]",
         10,
         &["`sources` is for the kinds `commits` and `issues`"],
     );
@@ -137,45 +134,40 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
         12,
         &["issues without `sources`: no pair would have a label"],
     );
-    check("kind = \"docstrings\"", "kind = \"docstrings\"\nstyles = []", 10, &["expected one style"]);
-    check(
-        "kind = \"docstrings\"",
-        "kind = \"docstrings\"\nstyles = [\"keywords\"]",
-        10,
-        &["did you mean `keyword`?"],
-    );
+    check_after("kind = \"docstrings\"", "styles = []", 10, &["expected one style"]);
+    check_after("kind = \"docstrings\"", "styles = [\"keywords\"]", 10, &["did you mean `keyword`?"]);
     check("\"beir\"", "\"query4code-triples\"", 13, &["needs [[queries]] of `kind = \"written\"`"]);
-    check(
+    check_before(
         "[[queries]]",
         "[author]\nattempts = 0\n[author.model]\nprovider = \"openai-compatible\"\nbase_url = \"http://localhost\"\n\
-         model = \"m\"\n[[queries]]",
+         model = \"m\"",
         7,
         &["`attempts` is 0"],
     );
-    check("kind = \"docstrings\"", "kind = \"docstrings\"\nmaximum = 0", 10, &["expected 1 or more"]);
-    check(
+    check_after("kind = \"docstrings\"", "maximum = 0", 10, &["expected 1 or more"]);
+    check_before(
         "[[queries]]",
-        "[annotation]\nunpopular_below = \"calibrated\"\n[[queries]]",
+        "[annotation]\nunpopular_below = \"calibrated\"",
         8,
         &["`calibrated` compares", "give a number"],
     );
-    check("[[queries]]", "[annotation]\nunpopular_below = \"few\"\n[[queries]]", 8, &["or \"calibrated\""]);
+    check_before("[[queries]]", "[annotation]\nunpopular_below = \"few\"", 8, &["or \"calibrated\""]);
     check(
         "kind = \"pairing\"\n[[exports]]\nformat = \"beir\"",
         "kind = \"negative\"\n[[exports]]\nformat = \"training-pairs\"",
         13,
         &["\"training-pairs\" has the pairs that answer", "add labels"],
     );
-    check("path = \"src\"", "path = \"src\"\nas_released = true", 7, &["`units = \"comments\"`"]);
+    check_after("path = \"src\"", "as_released = true", 7, &["`units = \"comments\"`"]);
     check(
         "kind = \"directory\"\npath",
         "kind = \"data-set\"\nunits = \"comments\"\npath",
         6,
         &["`units` is for the kinds `directory`"],
     );
-    check(
+    check_after(
         "kind = \"docstrings\"",
-        "kind = \"docstrings\"\nstyles = [\"question\"]",
+        "styles = [\"question\"]",
         10,
         &["`styles` is for `kind = \"written\"`"],
     );
@@ -186,57 +178,52 @@ fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
         &["`extent` is for `kind = \"docstrings\"`"],
     );
     check("kind = \"docstrings\"", "kind = \"file\"\npath = \"q.txt\"", 12, &["no pair would have a label"]);
-    check(
+    check_before(
         "[[queries]]",
-        "[candidates]\nencoders = [\"static\"]\nunion = [\"bm25\",\n\"static\"]\n[[queries]]",
+        "[candidates]\nencoders = [\"static\"]\nunion = [\"bm25\",\n\"static\"]",
         10,
         &["\"static\" occurs twice"],
     );
-    check("[[queries]]", "[annotation]\ncalibration = 0\n[[queries]]", 8, &["found 0"]);
-    check(
-        "kind = \"docstrings\"",
-        "kind = \"docstrings\"\nfilters = [\"intents\"]",
-        10,
-        &["did you mean `intent`?"],
-    );
-    check("[[labels]]", "[candidates]\nk = 0\n[[labels]]", 11, &["expected 1 to 1000 as `k`, found 0"]);
-    check("[[labels]]", "[candidates]\nencoders = [\"bm25\"]\n[[labels]]", 11, &["put others into `union`"]);
-    check(
+    check_before("[[queries]]", "[annotation]\ncalibration = 0", 8, &["found 0"]);
+    check_after("kind = \"docstrings\"", "filters = [\"intents\"]", 10, &["did you mean `intent`?"]);
+    check_before("[[labels]]", "[candidates]\nk = 0", 11, &["expected 1 to 1000 as `k`, found 0"]);
+    check_before("[[labels]]", "[candidates]\nencoders = [\"bm25\"]", 11, &["put others into `union`"]);
+    check_before(
         "[[labels]]",
-        "[candidates]\nunion = [\"rrf(bm25, run:x)\"]\n[[labels]]",
+        "[candidates]\nunion = [\"rrf(bm25, run:x)\"]",
         11,
         &["the pool is made here"],
     );
-    check("[[labels]]", "[candidates]\nunion = [\"rrf(\"]\n[[labels]]", 11, &["expected"]);
-    check("[[labels]]", "[candidates]\nencoders = []\nunion = []\n[[labels]]", 10, &["found neither"]);
+    check_before("[[labels]]", "[candidates]\nunion = [\"rrf(\"]", 11, &["expected"]);
+    check_before("[[labels]]", "[candidates]\nencoders = []\nunion = []", 10, &["found neither"]);
     check("kind = \"pairing\"", "kind = \"judge\"", 11, &["needs `path`"]);
-    check("kind = \"pairing\"", "kind = \"pairing\"\npath = \"x\"", 12, &["remove it"]);
-    check("kind = \"pairing\"", "kind = \"pairing\"\ngenerate = true", 12, &["remove it"]);
-    check("[[labels]]", "[[labels]]\nkind = \"negative\"\n[[labels]]", 11, &["expected it as the last"]);
-    check(
+    check_after("kind = \"pairing\"", "path = \"x\"", 12, &["remove it"]);
+    check_after("kind = \"pairing\"", "generate = true", 12, &["remove it"]);
+    check_before("[[labels]]", "[[labels]]\nkind = \"negative\"", 11, &["expected it as the last"]);
+    check_before(
         "[[exports]]",
-        "[splits.parts]\ntrain = 0\n[[exports]]",
+        "[splits.parts]\ntrain = 0",
         12,
         &["with a size from 0.000000001 to 1000000000"],
     );
-    check("[[exports]]", "[splits.parts]\ntrain = 1e308\ndev = 1e308\n[[exports]]", 12, &["found dev = 1"]);
+    check_before("[[exports]]", "[splits.parts]\ntrain = 1e308\ndev = 1e308", 12, &["found dev = 1"]);
     check("title = \"Small\"", "title = \"a\\u001b[2Jb\"", 2, &["a title of one line"]);
     check("title = \"Small\"", "title = \"a\\nb\"", 2, &["a title of one line"]);
-    check("path = \"src\"", "path = \"src\"\nrevision = \"v1\"", 7, &["`revision` is for `kind = \"git\"`"]);
-    check("[[exports]]", "[splits]\npositives_only = [\"tst\"]\n[[exports]]", 13, &["did you mean `test`?"]);
-    check("[[exports]]", "[leaks]\nnear = 0.1\n[[exports]]", 13, &["from 0.5 to 1", "found 0.1"]);
-    check("[[exports]]", "[leaks]\naction = \"stop\"\n[[exports]]", 13, &["unknown value `stop`"]);
-    check("[[labels]]", "[candidates]\nmaximum_uses = 0\n[[labels]]", 11, &["expected 1 or more"]);
-    check("[[labels]]", "[candidates]\nminimum = 2.0\n[[labels]]", 11, &["a cosine from -1 to 1"]);
-    check(
+    check_after("path = \"src\"", "revision = \"v1\"", 7, &["`revision` is for `kind = \"git\"`"]);
+    check_before("[[exports]]", "[splits]\npositives_only = [\"tst\"]", 13, &["did you mean `test`?"]);
+    check_before("[[exports]]", "[leaks]\nnear = 0.1", 13, &["from 0.5 to 1", "found 0.1"]);
+    check_before("[[exports]]", "[leaks]\naction = \"stop\"", 13, &["unknown value `stop`"]);
+    check_before("[[labels]]", "[candidates]\nmaximum_uses = 0", 11, &["expected 1 or more"]);
+    check_before("[[labels]]", "[candidates]\nminimum = 2.0", 11, &["a cosine from -1 to 1"]);
+    check_before(
         "[[labels]]",
-        "[candidates]\nminimum = 0.5\nas_released = true\n[[labels]]",
+        "[candidates]\nminimum = 0.5\nas_released = true",
         11,
         &["scores are not cosines"],
     );
-    check("[[labels]]", "[candidates]\nas_released = true\nk = 50\n[[labels]]", 12, &["30 codes or fewer"]);
-    check("[[labels]]", "[candidates]\nencoders = []\nminimum = 0.5\n[[labels]]", 12, &["there are none"]);
-    check("format = \"beir\"", "format = \"beir\"\nparts = [\"tst\"]", 14, &["did you mean `test`?"]);
+    check_before("[[labels]]", "[candidates]\nas_released = true\nk = 50", 12, &["30 codes or fewer"]);
+    check_before("[[labels]]", "[candidates]\nencoders = []\nminimum = 0.5", 12, &["there are none"]);
+    check_after("format = \"beir\"", "parts = [\"tst\"]", 14, &["did you mean `test`?"]);
 }
 
 #[test]

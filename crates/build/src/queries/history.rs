@@ -16,11 +16,12 @@ use quarry_corpus::messages::{
 use quarry_history::{
     Commit, Header, HistoryOptions, Reach, Snapshot, Start, read_history, start_of_history,
 };
+use quarry_text::with_causes;
 use quarry_walk::{FileFlags, WalkOptions, max_bytes_of_member, path_flags};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{BuildError, chain};
+use crate::error::BuildError;
 use crate::jsonl;
 use crate::plan::{Plan, QueryKind, QueryPlan, SourcePlan};
 use crate::queries::found::{Excluded, Found};
@@ -111,7 +112,7 @@ pub(crate) fn open<'p>(plan: &'p Plan, queries: &QueryPlan) -> Result<Vec<Histor
             BuildError::Source { name: source.name.clone(), problem }
         };
         let Start { commit, is_shallow } = start_of_history(&source.path, source.revision.as_deref())
-            .map_err(|error| wrong(chain(&error)))?;
+            .map_err(|error| wrong(with_causes(&error)))?;
         if is_shallow {
             return Err(wrong(format!(
                 "{}: is a shallow clone, without older commits; `git fetch --unshallow` fetches them",
@@ -221,7 +222,8 @@ fn read(
     if watch.stop.load(Ordering::SeqCst) {
         return Err(BuildError::Stopped);
     }
-    let failed = |error| BuildError::Source { name: history.source.name.clone(), problem: chain(&error) };
+    let failed =
+        |error| BuildError::Source { name: history.source.name.clone(), problem: with_causes(&error) };
     reach.map_err(failed)
 }
 
@@ -383,7 +385,8 @@ pub(crate) fn survey(
     time: Duration,
     is_kept: &mut dyn FnMut(&str) -> bool,
 ) -> Result<Survey, BuildError> {
-    let failed = |error| BuildError::Source { name: history.source.name.clone(), problem: chain(&error) };
+    let failed =
+        |error| BuildError::Source { name: history.source.name.clone(), problem: with_causes(&error) };
     let options = HistoryOptions {
         commits: SURVEYED_MESSAGES,
         start: Some(history.commit.clone()),

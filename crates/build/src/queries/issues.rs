@@ -62,9 +62,7 @@ struct Entry {
     /// The address of the page; `url` is that of the API.
     #[serde(default, alias = "web_url")]
     html_url: Option<Text>,
-    #[serde(default)]
     url: Option<Text>,
-    #[serde(default)]
     pull_request: Option<IgnoredAny>,
 }
 
@@ -74,7 +72,6 @@ struct Account {
     login: Option<Text>,
     #[serde(default, rename = "type")]
     kind: Option<Text>,
-    #[serde(default)]
     is_bot: Option<bool>,
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use quarry_history::Snapshot;
+use quarry_text::with_causes;
 use quarry_walk::{WalkOptions, max_bytes_of_member};
 
 use super::files::{Batches, FILES_PER_SAMPLE, Reading};
@@ -21,9 +22,8 @@ pub(crate) struct Commit<'p> {
 
 impl<'p> Commit<'p> {
     pub(crate) fn open(plan: &'p SourcePlan, tests: bool) -> Result<Self, BuildError> {
-        let snapshot = Snapshot::open(&plan.path, plan.revision.as_deref()).map_err(|error| {
-            BuildError::Source { name: plan.name.clone(), problem: crate::error::chain(&error) }
-        })?;
+        let snapshot = Snapshot::open(&plan.path, plan.revision.as_deref())
+            .map_err(|error| BuildError::Source { name: plan.name.clone(), problem: with_causes(&error) })?;
         let commit = snapshot.commit();
         let options = WalkOptions::default();
         if !snapshot.paths().any(|path| max_bytes_of_member(path, &options).is_some()) {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder};
+use quarry_test_support::files::directory_with;
 
 use super::*;
 use crate::record::CodeKind;
@@ -166,12 +167,7 @@ fn check_refused(bytes: &[u8], expected: &str) {
 
 #[test]
 fn directories_and_archives_give_the_same_records() {
-    let directory = tempfile::tempdir().unwrap();
-    for (path, content) in FILES {
-        let path = directory.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    }
+    let directory = directory_with(&FILES);
     let (expected, counts) = read(SourceKind::Directory, directory.path().to_owned()).unwrap();
     check_files(&expected, &counts);
     let below = |top: &str| FILES.map(|(path, content)| (format!("{top}{path}"), content));
@@ -428,13 +424,8 @@ fn data_sets_that_name_no_language_are_pools() {
 
 #[test]
 fn projects_have_licenses_of_their_own_and_comments_are_units() {
-    let directory = tempfile::tempdir().unwrap();
     let script = "# Load the data\nd <- read.csv('a')\n# Fit a t-test\nt.test(d)\n";
-    for path in ["ab12c/code/run.R", "de34f/run.R"] {
-        let path = directory.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, script).unwrap();
-    }
+    let directory = directory_with(&[("ab12c/code/run.R", script), ("de34f/run.R", script)]);
     let licenses = [("ab12c".to_owned(), "CC0-1.0".to_owned())].into();
     let plan = SourcePlan {
         license: None,

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use quarry_build::{Amount, BuildError, Built, DryRun, Plan, dry_run};
+use quarry_test_support::files;
 use quarry_test_support::git::GitRepository;
 use serde_json::{Value, json};
 
@@ -393,11 +394,7 @@ fn a_plan_that_was_never_built_is_estimated() {
 #[test]
 fn the_card_says_what_was_excluded_of_each_source() {
     let directory = tempfile::tempdir().unwrap();
-    let write = |path: &str, text: &str| {
-        let path = directory.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    };
+    let write = |path: &str, text: &str| files::write(directory.path().join(path), text);
     let function = "def clean(text):\n    \"\"\"Remove spaces at both ends.\"\"\"\n    return text.strip()\n";
     write("one/a.py", &format!("# SPDX-License-Identifier: MIT\n\n{function}"));
     write("one/tests/test_a.py", "def test_clean():\n    assert clean(' a ') == 'a'\n");

@@ -19,6 +19,7 @@ use quarry_embed::{EmbedError, Embedder};
 use quarry_eval::method::ModelName;
 use quarry_judge::ledger::{GeneratedStatus, NewCode, Writer};
 use quarry_judge::{Author, Judging};
+use quarry_test_support::files::contents_below;
 use quarry_test_support::model_server::{Reply, Seen, Server};
 use serde_json::{Value, json};
 
@@ -172,18 +173,8 @@ fn script(seen: &Seen) -> Reply {
 }
 
 fn files(directory: &Path) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
-        let name = entry.file_name().into_string().unwrap();
-        if entry.path().is_dir() {
-            found.extend(
-                files(&entry.path()).into_iter().map(|(path, text)| (format!("{name}/{path}"), text)),
-            );
-        } else {
-            found.insert(name, fs::read_to_string(entry.path()).unwrap());
-        }
-    }
-    found
+    let text = |(path, bytes)| (path, String::from_utf8(bytes).unwrap());
+    contents_below(directory).into_iter().map(text).collect()
 }
 
 fn lines(text: &str) -> Vec<Value> {

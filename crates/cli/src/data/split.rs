@@ -52,7 +52,6 @@ fn part(text: &str) -> Result<Part, String> {
     }
 }
 
-/// Splits.
 pub fn run(args: &SplitArgs) -> anyhow::Result<ExitCode> {
     let (inputs, out) = inputs_and_output(&args.paths)?;
     let mut parts = args.parts.clone();

@@ -55,9 +55,6 @@ pub struct AgreementReport<'a> {
 }
 
 /// Runs `quarry eval agreement`.
-///
-/// # Errors
-/// When the file is missing or malformed, or holds text where the level needs numbers.
 pub fn run(args: &AgreementArgs) -> anyhow::Result<()> {
     let bootstrap = args.bootstrap.resolve();
     let table = RatingTable::read(&args.file)?;

@@ -139,9 +139,6 @@ enum Format {
 
 impl LayoutArgs {
     /// Prints a report: one JSON object, or its tables in the requested format.
-    ///
-    /// # Errors
-    /// When stdout cannot be written.
     pub fn print(&self, report: &impl Serialize, sections: impl FnOnce() -> Sections) -> anyhow::Result<()> {
         if self.is_json() {
             return output::print_json(report);
@@ -154,7 +151,6 @@ impl LayoutArgs {
         self.json || self.format == Format::Json
     }
 
-    /// The layout of tables.
     pub fn table(&self) -> Layout {
         match self.format {
             Format::Text | Format::Json => Layout::Text,
@@ -200,7 +196,6 @@ pub struct ResultFileArgs {
 }
 
 impl ResultFileArgs {
-    /// The result files to write.
     pub fn to_write(&self) -> impl Iterator<Item = (ResultFormat, &PathBuf)> {
         let coir = self.coir.iter().map(|path| (ResultFormat::Coir, path));
         coir.chain(self.mteb.iter().map(|path| (ResultFormat::Mteb, path)))

@@ -117,9 +117,6 @@ pub struct BenchmarkReport<'a> {
 }
 
 /// Runs `quarry eval DIR`.
-///
-/// # Errors
-/// When a file is missing or malformed, or the method fails.
 pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
     let start = Instant::now();
     // clap requires it where no subcommand is named.
@@ -172,9 +169,6 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
 }
 
 /// Runs `quarry eval score`.
-///
-/// # Errors
-/// When a file is missing or malformed.
 pub fn score(args: &ScoreArgs) -> anyhow::Result<()> {
     let start = Instant::now();
     let (bootstrap, conventions) =

@@ -49,9 +49,6 @@ impl ChatMatcher {
     }
 
     /// Hash of the prompts of `chat` if they replace built-in ones; otherwise empty.
-    ///
-    /// # Errors
-    /// When they cannot be read.
     pub fn prompts_identity(chat: &ChatModel) -> Result<String, JudgeError> {
         let Some(directory) = &chat.prompts else { return Ok(String::new()) };
         let judge = Judge::named(&chat.judge, &Prompts::open(Some(directory))?, ATTEMPTS)?;

@@ -75,9 +75,6 @@ struct RunComparison<'a> {
 }
 
 /// Runs `quarry eval compare`.
-///
-/// # Errors
-/// When a file is missing or malformed, or two runs share no query.
 pub fn run(args: &CompareArgs) -> anyhow::Result<()> {
     let (bootstrap, conventions) =
         (args.bootstrap.resolve(), args.conventions.resolve(Some(&args.precision)));

@@ -88,9 +88,6 @@ pub struct Printed<'a> {
 }
 
 /// Runs `quarry eval localize`.
-///
-/// # Errors
-/// When the file or a clone is missing or malformed, no issue is left, or a method fails.
 pub fn run(args: &LocalizeArgs) -> anyhow::Result<()> {
     let start = Instant::now();
     let bootstrap = args.bootstrap.resolve();

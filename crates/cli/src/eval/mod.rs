@@ -70,9 +70,6 @@ enum Command {
 }
 
 /// Runs `quarry eval`.
-///
-/// # Errors
-/// When a file is missing or malformed, or a method fails.
 pub fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         Some(Command::Score(args)) => benchmark::score(args)?,

@@ -257,9 +257,6 @@ impl Models {
     }
 
     /// The same for the answers of a chat model. Its prompts are part of the program, unless it names others.
-    ///
-    /// # Errors
-    /// As [`Models::api_identity`].
     pub fn chat_identity(&self, chat: &ChatModel) -> Result<String, EvalError> {
         let settings = settings(&self.endpoint, &chat.model).map_err(remote)?;
         #[cfg(feature = "data")]

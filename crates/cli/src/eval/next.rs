@@ -148,9 +148,6 @@ fn pooled(runs: &[Run], judged: &Qrels, depth: usize) -> (PooledIds, Vec<Vec<Poo
 }
 
 /// Runs `quarry eval next`; the exit code is 1 as long as more judgments are needed.
-///
-/// # Errors
-/// When a file is missing or malformed, or the runs have no document.
 pub fn run(args: &NextArgs) -> anyhow::Result<ExitCode> {
     if matches!(args.metric, Measure::Judged(_) | Measure::Bpref) {
         bail!(

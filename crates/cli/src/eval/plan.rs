@@ -155,9 +155,6 @@ pub(super) fn write_page(path: &Path, page: &str) -> anyhow::Result<()> {
 }
 
 /// Runs `quarry eval run`.
-///
-/// # Errors
-/// When the plan or its data are malformed, a method fails, or results cannot be written.
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     if args.plan.is_dir() || args.plan.extension().is_some_and(|extension| extension == "json") {
         return super::report::write_page(&args.plan, args.page.as_deref());

@@ -320,10 +320,6 @@ impl PartReport {
 }
 
 /// Runs `quarry eval protocol`.
-///
-/// # Errors
-/// When a file is missing or malformed, an input or option is missing or not one of the protocol's, or the method
-/// fails.
 pub fn run(args: &ProtocolArgs) -> anyhow::Result<()> {
     let layout = &args.output.layout;
     match args.protocol {

@@ -52,9 +52,6 @@ pub struct RelatedArgs {
 }
 
 /// Runs `quarry eval related`.
-///
-/// # Errors
-/// When a repository cannot be read, or no question can be made of any.
 pub fn run(args: &RelatedArgs) -> anyhow::Result<()> {
     let temporary = match &args.work {
         Some(path) => {

@@ -107,9 +107,6 @@ pub struct RepositoryReport<'a> {
 }
 
 /// Runs `quarry eval repo`; the exit code is 1 if there is no query.
-///
-/// # Errors
-/// When the directory or a file is missing or malformed, or a model fails.
 pub fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let bootstrap = args.bootstrap.resolve();

@@ -38,9 +38,6 @@ pub struct RepoSearchArgs {
 }
 
 /// Runs `quarry eval repo-search`.
-///
-/// # Errors
-/// When the table or a checkout is missing or malformed, or the method fails.
 pub fn run(args: &RepoSearchArgs) -> anyhow::Result<()> {
     // Vectors from a cache would make indexing look fast.
     let models = args.method.models()?.without_cache();

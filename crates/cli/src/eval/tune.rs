@@ -117,9 +117,6 @@ struct TableMean {
 }
 
 /// Runs `quarry eval tune`.
-///
-/// # Errors
-/// When a table or repository is missing or malformed, or a search fails.
 pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
     let tables: Vec<Vec<Repository>> =
         args.tables.iter().map(|path| format::read(path)).collect::<Result<_, _>>()?;

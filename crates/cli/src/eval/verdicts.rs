@@ -45,9 +45,6 @@ pub struct VerdictsArgs {
 }
 
 /// Runs `quarry eval verdicts`.
-///
-/// # Errors
-/// When a file is missing or malformed, or two files hold different pairs.
 pub fn run(args: &VerdictsArgs) -> anyhow::Result<()> {
     let table = VerdictTable::read(&args.file)?;
     match (table.has("prediction"), table.has("probability")) {

@@ -52,9 +52,6 @@ enum Bits {
 }
 
 /// Runs `quarry model convert`.
-///
-/// # Errors
-/// When the model cannot be read, or the directory is not new or cannot be written.
 pub fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
     if let (Some(bits), Some(texts)) = (args.bits, &args.texts) {
         return quantize(args, bits, texts);

@@ -89,9 +89,6 @@ impl ModelLocation {
 }
 
 /// Runs `quarry model list`.
-///
-/// # Errors
-/// When standard output cannot be written.
 pub fn run(args: &ListArgs) -> anyhow::Result<()> {
     let builtin = StaticModel::builtin();
     let mut models = vec![ModelView {

@@ -58,9 +58,6 @@ pub struct PickArgs {
 }
 
 /// Runs `quarry pick`: exit code 1 where nothing was picked.
-///
-/// # Errors
-/// When there is no terminal, or the tree cannot be indexed.
 pub fn run(mut args: PickArgs) -> anyhow::Result<ExitCode> {
     if !io::stderr().is_terminal() {
         bail!("`quarry pick` needs a terminal, but stderr is not one; use `quarry search` in scripts");

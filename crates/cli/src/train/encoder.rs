@@ -243,9 +243,6 @@ pub fn compare_pairs(args: &EncoderArgs) -> anyhow::Result<String> {
 }
 
 /// Estimates the time of a run from one measured step; writes nothing.
-///
-/// # Errors
-/// As [`train_encoder`].
 pub fn estimate_encoder(args: &EncoderArgs) -> anyhow::Result<Estimate> {
     let bar = progress::Progress::new("measuring a step", 0);
     let loaded = LoadedRun::load(args, &bar)?;
@@ -561,9 +558,6 @@ fn licenses(rows: &[Row], manifest: Option<&Path>) -> anyhow::Result<Vec<(String
 }
 
 /// The path of a file, and a hash of its content.
-///
-/// # Errors
-/// When it cannot be read.
 pub fn hash_of(path: &Path) -> anyhow::Result<(String, String)> {
     let hash = if path.is_dir() {
         "of a directory: none".to_owned()

@@ -21,9 +21,6 @@ use crate::train::{Allowed, training_pairs};
 const SAME_CODE: f64 = 0.9;
 
 /// The questions of a tree, and the pairs to learn from. No function is on both sides, whichever code asks.
-///
-/// # Errors
-/// When the pairs cannot be read.
 pub fn of(args: &TuneArgs, files: &[SourceFile]) -> anyhow::Result<(HoldOut, Vec<FunctionPair>)> {
     let mut options =
         SelfBenchmarkOptions { queries: usize::MAX, seed: args.seed, ..SelfBenchmarkOptions::default() };

@@ -6,11 +6,7 @@ use crate::fixture::layouts::check_layouts;
 #[test]
 fn every_command_that_prints_tables_prints_them_in_every_layout() {
     let directory = converted();
-    let write = |name: &str, text: &str| {
-        let path = directory.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    };
+    let write = |name: &str, text: &str| files::write(directory.path().join(name), text);
     write("ratings.csv", "anna,ben,carl\n1,1,1\n0,1,0\n0,0,0\n1,1,0\n");
     write("verdicts.csv", "truth,prediction,score\n1,1,0.9\n0,1,0.8\n0,0,0.2\n1,0,0.4\n");
     write("forecasts.csv", "outcome,probability\n1,0.9\n1,0.4\n0,0.2\n0,0.6\n1,0.8\n");

@@ -1,6 +1,5 @@
 //! An editor: starts a server, and speaks the protocol to it.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -8,6 +7,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
+use quarry_test_support::files::write;
 use serde_json::{Value, json};
 
 /// Maximum time of an answer.
@@ -195,11 +195,6 @@ fn read(input: &mut impl BufRead) -> Option<Value> {
     let mut bytes = vec![0; length.unwrap()];
     input.read_exact(&mut bytes).ok()?;
     Some(serde_json::from_slice(&bytes).unwrap())
-}
-
-pub(crate) fn write(path: &Path, text: &str) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
 }
 
 pub(crate) fn found(answer: &Value) -> Vec<(String, String)> {

@@ -7,9 +7,10 @@ use std::fs::{self, File};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use quarry_test_support::files::write;
 use serde_json::{Value, json};
 
-use self::client::{Client, NET, PATIENCE, found, has, quarry, write};
+use self::client::{Client, NET, PATIENCE, found, has, quarry};
 
 #[test]
 fn a_search_is_answered_as_on_the_command_line() {

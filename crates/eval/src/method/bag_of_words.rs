@@ -1,11 +1,10 @@
 use super::postings::{Postings, counts};
-use super::{Corpus, Scale, Scorer};
+use super::{Corpus, Scorer};
 use crate::EvalError;
 use quarry_corpus::formats::{Document, Query};
 use rayon::prelude::*;
 use std::collections::{HashMap, HashSet};
 
-/// The vocabulary of [`BagOfWords`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Vocabulary {
     /// Tokens of all documents.
@@ -88,10 +87,6 @@ impl BagOfWords {
 }
 
 impl Scorer for BagOfWords {
-    fn scale(&self) -> Scale {
-        Scale::Similarity
-    }
-
     fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
         Ok(queries.par_iter().map(|query| self.score(&query.text)).collect())
     }

@@ -195,10 +195,6 @@ mod tests {
     struct Fixed(Vec<f32>);
 
     impl Scorer for Fixed {
-        fn scale(&self) -> Scale {
-            Scale::Similarity
-        }
-
         fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
             Ok(vec![self.0.clone(); queries.len()])
         }

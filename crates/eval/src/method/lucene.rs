@@ -1,7 +1,7 @@
 //! Lucene's BM25.
 
+use super::Scorer;
 use super::postings::{Postings, counts};
-use super::{Scale, Scorer};
 use crate::EvalError;
 use quarry_corpus::formats::{Document, Query};
 use rayon::prelude::*;
@@ -69,10 +69,6 @@ impl LuceneBm25 {
 }
 
 impl Scorer for LuceneBm25 {
-    fn scale(&self) -> Scale {
-        Scale::Similarity
-    }
-
     fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
         Ok(queries.par_iter().map(|query| self.score(&query.text)).collect())
     }

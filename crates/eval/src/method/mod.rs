@@ -41,7 +41,10 @@ use std::sync::Arc;
 
 /// A method over a fixed corpus.
 pub trait Scorer: Send + Sync {
-    fn scale(&self) -> Scale;
+    /// What the scores are: similarities, unless a method overrides it.
+    fn scale(&self) -> Scale {
+        Scale::Similarity
+    }
 
     /// Scores of all documents for each query, in corpus order: higher is better, never NaN.
     ///

@@ -1,6 +1,6 @@
 //! Vectors and scores that were computed by other programs.
 
-use super::{Scale, Scorer};
+use super::Scorer;
 use crate::EvalError;
 use quarry_corpus::formats::run::{self, Run};
 use quarry_corpus::formats::{Document, Query};
@@ -64,10 +64,6 @@ impl Precomputed {
 }
 
 impl Scorer for Precomputed {
-    fn scale(&self) -> Scale {
-        Scale::Similarity
-    }
-
     fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
         let dimension = self.queries.dimension;
         let mut values = Vec::with_capacity(queries.len() * dimension);
@@ -171,10 +167,6 @@ impl RunScores {
 }
 
 impl Scorer for RunScores {
-    fn scale(&self) -> Scale {
-        Scale::Similarity
-    }
-
     fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
         Ok(queries.par_iter().map(|query| self.score(query)).collect())
     }

@@ -1,7 +1,7 @@
 //! The lexical and dense parts of `quarry search` and their fusion, over documents with one field: no files, no
 //! rules.
 
-use super::{Scale, Scorer};
+use super::Scorer;
 use crate::EvalError;
 use quarry_corpus::formats::{Document, Query};
 use quarry_embed::{Embedder, Vectors};
@@ -45,10 +45,6 @@ impl Bm25 {
 }
 
 impl Scorer for Bm25 {
-    fn scale(&self) -> Scale {
-        Scale::Similarity
-    }
-
     fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
         queries.par_iter().map(|query| self.score(&query.text)).collect()
     }
@@ -106,10 +102,6 @@ impl Dense {
 }
 
 impl Scorer for Dense {
-    fn scale(&self) -> Scale {
-        Scale::Similarity
-    }
-
     fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
         let vectors = self.embed(queries)?;
         Ok(match &self.documents {
@@ -148,10 +140,6 @@ impl Hybrid {
 }
 
 impl Scorer for Hybrid {
-    fn scale(&self) -> Scale {
-        Scale::Similarity
-    }
-
     fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
         let dense_weight = self.lexical.ranking.dense_weight;
         let sides = self.lexical.scores(queries)?.into_iter().zip(self.dense.scores(queries)?);
@@ -204,10 +192,6 @@ fn multiply(scores: &mut [f32], read: impl Iterator<Item = (usize, f32)>, weight
 }
 
 impl Scorer for Tiered {
-    fn scale(&self) -> Scale {
-        Scale::Similarity
-    }
-
     fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
         let mut all = self.hybrid.scores(queries)?;
         let wanted: Vec<Vec<usize>> = all.par_iter().map(|scores| first(scores, rerank::DEPTH)).collect();

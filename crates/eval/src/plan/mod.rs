@@ -80,7 +80,6 @@ pub struct DatasetPlan {
     /// Split whose qrels are read from a directory: `qrels/SPLIT.tsv`.
     #[serde(default = "test")]
     pub split: String,
-    /// Options of the protocol.
     #[serde(default)]
     pub options: ProtocolOptions,
     /// Names of the measures to show; all if empty. For rankings, only these are measured.
@@ -95,7 +94,6 @@ pub struct DatasetPlan {
     #[serde(default)]
     pub reliable: Vec<String>,
     /// File with how often the labels err, relative to the directory of the data: `quarry judge study --errors` writes it.
-    #[serde(default)]
     pub label_errors: Option<PathBuf>,
     /// Reference points: results of others.
     #[serde(default)]

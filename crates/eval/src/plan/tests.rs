@@ -5,6 +5,7 @@ use crate::method::ModelName;
 use crate::report::{self, Question};
 use quarry_embed::{EmbedError, Embedder, Vectors};
 use quarry_metrics::table::Layout;
+use quarry_test_support::files::write_below as write;
 use quarry_text::counted;
 use std::fs;
 use std::sync::Arc;
@@ -35,14 +36,6 @@ const PLAN: &str = r#"
     baseline = "bm25"
     references = [{ name = "Other", values = { "ndcg@10" = 0.8 }, parts = { demo = 0.7 }, source = "here" }]
 "#;
-
-fn write(directory: &Path, files: &[(&str, &str)]) {
-    for (name, text) in files {
-        let path = directory.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-}
 
 fn read(plan: &str) -> Result<Plan, String> {
     let directory = tempfile::tempdir().unwrap();

@@ -62,7 +62,6 @@ pub struct TrainingPlan {
     /// evaluation data too.
     #[serde(default)]
     pub tolerate: Paths,
-    /// Allows training on evaluation data.
     #[serde(default)]
     pub allow_evaluation_data: bool,
 }
@@ -90,7 +89,6 @@ pub struct TrainingRun {
     pub measured: Vec<PathBuf>,
     /// Those of these files with which the pairs may share queries and codes.
     pub tolerate: Vec<PathBuf>,
-    /// Allows training on evaluation data.
     pub allow_evaluation_data: bool,
 }
 

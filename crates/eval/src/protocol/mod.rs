@@ -184,10 +184,6 @@ mod tests {
     }
 
     impl Scorer for Letters {
-        fn scale(&self) -> Scale {
-            Scale::Similarity
-        }
-
         fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
             let score = |query: &&Query| {
                 let [a, b] = letters(&query.text);

@@ -54,9 +54,7 @@ impl<F: Fn(Corpus<'_>) -> Result<Prepared, EvalError>> MeasuredMethod for F {
 
 /// A method, and the source of its models.
 pub struct MethodWithModels<'a> {
-    /// The method.
     pub method: &'a Method,
-    /// Loads its models.
     pub load: &'a LoadModel<'a>,
 }
 
@@ -90,7 +88,6 @@ pub struct Request<'a> {
     pub files: &'a BTreeMap<String, Vec<PathBuf>>,
     /// Split whose qrels are read from a directory: `qrels/SPLIT.tsv`.
     pub split: &'a str,
-    /// Options of the protocol.
     pub options: &'a ProtocolOptions,
     /// Method to measure.
     pub method: &'a dyn MeasuredMethod,

@@ -29,7 +29,6 @@ pub struct Fitted {
     pub scorers: Vec<Scorer>,
 }
 
-/// The model of some repositories.
 #[must_use]
 pub fn fit(repositories: &[&RepositorySamples]) -> Model {
     let class = |class: Class| {

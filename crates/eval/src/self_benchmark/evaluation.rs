@@ -17,11 +17,10 @@ use super::variants::{Shortened, Variant, VariantMethod, VariantModel};
 use super::view::View;
 use super::{LabeledQuery, QuerySet};
 use crate::EvalError;
-use crate::method::{BagOfWords, Corpus, LoadModel, ModelName, Scale, Scorer, Vocabulary};
+use crate::method::{BagOfWords, Corpus, LoadModel, ModelName, Scorer, Vocabulary};
 use crate::repo_search::search;
 use crate::spans::{CodeSpan, K};
 
-/// Progress of the evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// A view is being indexed.
@@ -223,10 +222,6 @@ struct Bm25<'a> {
 }
 
 impl Scorer for Bm25<'_> {
-    fn scale(&self) -> Scale {
-        Scale::Similarity
-    }
-
     fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
         let no_groups = Groups { of_text: &[], lengths: &[] };
         let score = |query: &&Query| {

@@ -28,7 +28,7 @@ use std::path::Path;
 use quarry_corpus::formats::repo_search::{RepositoryQuery, Target};
 use quarry_corpus::pairs::{Extent, fingerprint};
 use quarry_history::{Commit, HistoryOptions, read_history};
-use quarry_text::counted;
+use quarry_text::{counted, with_causes};
 use serde::{Deserialize, Serialize};
 
 use self::commits::CommitQuestions;
@@ -68,7 +68,6 @@ impl fmt::Display for QuerySource {
 /// A query and its answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabeledQuery {
-    /// Text of the query.
     pub text: String,
     /// Answers, each with equivalent spans: near-duplicates of an answer are equally good.
     pub answers: Vec<Vec<Target>>,
@@ -267,11 +266,7 @@ fn from_history(
             reach.unreadable, reach.commits
         )),
         Ok(_) => {}
-        Err(error) => {
-            let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
-            let causes: String = causes.map(|cause| format!(": {cause}")).collect();
-            notes.push(format!("commit: {error}{causes}"));
-        }
+        Err(error) => notes.push(format!("commit: {}", with_causes(&error))),
     }
     questions.finish()
 }

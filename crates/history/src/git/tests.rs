@@ -1,42 +1,22 @@
 use super::*;
-use git2::{RepositoryInitOptions, Signature, Time};
+use git2::RepositoryInitOptions;
+use quarry_test_support::git::GitRepository;
 use std::fs;
 
-/// A repository for tests, whose commits are one second apart.
 struct Fixture {
     directory: tempfile::TempDir,
-    repository: Repository,
-    n_commits: i64,
+    repository: GitRepository,
 }
 
 impl Fixture {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let mut options = RepositoryInitOptions::new();
-        options.external_template(false);
-        let repository = Repository::init_opts(directory.path(), &options).unwrap();
-        Self { directory, repository, n_commits: 0 }
+        let repository = GitRepository::with_work_tree(directory.path());
+        Self { directory, repository }
     }
 
-    fn commit(&mut self, message: &str, files: &[(&str, Option<&str>)]) -> Oid {
-        let mut index = self.repository.index().unwrap();
-        for (path, content) in files {
-            let full = self.directory.path().join(path);
-            match content {
-                Some(content) => {
-                    fs::create_dir_all(full.parent().unwrap()).unwrap();
-                    fs::write(full, content).unwrap();
-                    index.add_path(Path::new(path)).unwrap();
-                }
-                None => index.remove_path(Path::new(path)).unwrap(),
-            }
-        }
-        let tree = self.repository.find_tree(index.write_tree().unwrap()).unwrap();
-        self.n_commits += 1;
-        let who = Signature::new("A B", "a@b", &Time::new(1_000 + self.n_commits, 0)).unwrap();
-        let parent = self.repository.head().ok().map(|head| head.peel_to_commit().unwrap());
-        let parents: Vec<&RawCommit<'_>> = parent.iter().collect();
-        self.repository.commit(Some("HEAD"), &who, &who, message, &tree, &parents).unwrap()
+    fn commit(&mut self, message: &str, files: &[(&str, Option<&str>)]) -> String {
+        self.repository.commit(message, files)
     }
 
     fn read(&self, directory: &str, options: &HistoryOptions) -> (Vec<Commit>, Result<Reach, GitError>) {
@@ -95,7 +75,7 @@ fn work_is_bounded() {
     assert_eq!(of(HistoryOptions { commits: 1, ..HistoryOptions::default() }), (1, vec![1]));
     assert_eq!(of(HistoryOptions { max_files: 1, ..HistoryOptions::default() }), (3, vec![1, 0]));
     assert_eq!(of(HistoryOptions { max_bytes: 10, ..HistoryOptions::default() }), (3, vec![0, 2]));
-    let start = Some(second.to_string());
+    let start = Some(second);
     assert_eq!(of(HistoryOptions { start, ..HistoryOptions::default() }), (2, vec![2]));
     let start = Some("f".repeat(40));
     let (_, missing) = fixture.read("", &HistoryOptions { start, ..HistoryOptions::default() });
@@ -118,7 +98,7 @@ fn what_is_missing_is_said() {
     assert!(matches!(read(&bare.path().join("none")), Err(GitError::Unreadable { .. })));
     let mut broken = Fixture::new();
     broken.commit("begin", &[("a.py", Some("a"))]);
-    let second = broken.commit("second", &[("a.py", Some("b"))]).to_string();
+    let second = broken.commit("second", &[("a.py", Some("b"))]);
     broken.commit("third", &[("a.py", Some("c"))]);
     let object = broken.directory.path().join(".git/objects").join(&second[..2]).join(&second[2..]);
     fs::remove_file(&object).unwrap();
@@ -205,7 +185,7 @@ fn a_bare_repository_has_a_history_and_messages_are_text() {
 fn the_commit_that_is_checked_out_is_told() {
     let mut fixture = Fixture::new();
     assert_eq!(head(fixture.directory.path()), None);
-    let commit = fixture.commit("begin", &[("lib/a.py", Some("a"))]).to_string();
+    let commit = fixture.commit("begin", &[("lib/a.py", Some("a"))]);
     assert_eq!(head(fixture.directory.path()), Some(commit.clone()));
     assert_eq!(head(&fixture.directory.path().join("lib")), Some(commit));
     assert_eq!(head(tempfile::tempdir().unwrap().path()), None);
@@ -218,11 +198,6 @@ fn a_shallow_clone_says_so() {
     let second = fixture.commit("second", &[("a.py", Some("b"))]);
     fixture.commit("third", &[("a.py", Some("c"))]);
     fs::write(fixture.directory.path().join(".git/shallow"), format!("{second}\n")).unwrap();
-    let fixture = Fixture {
-        repository: Repository::open(fixture.directory.path()).unwrap(),
-        directory: fixture.directory,
-        n_commits: 3,
-    };
     let (commits, reach) = fixture.read("", &HistoryOptions::default());
     let reach = reach.unwrap();
     assert!(reach.is_shallow);

@@ -269,7 +269,6 @@ async fn last(State(app): State<LabelsApp>, headers: HeaderMap) -> Result<Respon
 struct Sent {
     item: i64,
     /// The name of a stage; without one, the form has one answer.
-    #[serde(default)]
     stage: Option<String>,
     #[serde(default)]
     label: String,

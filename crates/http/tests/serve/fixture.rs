@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use quarry_index::{Index, RankingWeights, SegmentPool, Update, UserDirectories};
 use quarry_mcp::Workspace;
 use quarry_session::settings::{SearchDefaults, Settings};
 use quarry_session::{OpenChoice, Session, SharedTree};
+use quarry_test_support::files::write_below;
 use quarry_test_support::git::GitRepository;
 use tempfile::TempDir;
 
@@ -81,14 +82,6 @@ impl Reply {
     }
 }
 
-pub(crate) fn write(directory: &Path, files: &[(&str, &str)]) {
-    for (path, text) in files {
-        let path = directory.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-}
-
 /// The directories of the user whose indexes are served.
 fn user(directories: &[TempDir]) -> UserDirectories {
     UserDirectories::below(&directories[0].path().join("user"))
@@ -100,7 +93,7 @@ pub(crate) fn serve_all(trees: &[(&str, &[(&str, &str)])], start: Start) -> Serv
     let paths: Vec<PathBuf> = directories.iter().map(|directory| directory.path().join("tree")).collect();
     for (path, (_, files)) in paths.iter().zip(trees) {
         fs::create_dir_all(path).unwrap();
-        write(path, files);
+        write_below(path, files);
     }
     if !start.commits.is_empty() {
         let mut repository = GitRepository::with_work_tree(&paths[0]);

@@ -4,7 +4,9 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::fixture::{Served, Start, serve_all, write};
+use quarry_test_support::files::write_below;
+
+use crate::fixture::{Served, Start, serve_all};
 
 const N_TREES: usize = 24;
 
@@ -107,7 +109,7 @@ fn an_answer_that_does_not_wait_for_the_update_of_the_index_names_the_changed_fi
     let served = crate::fixture::serve();
     let (lock, root) = (served.lock_file(), served.directory().canonicalize().unwrap());
     lock.lock().unwrap();
-    write(&root, &[("src/sleep.py", "def sleep_deeply(hours):\n    pause(3600 * hours)\n")]);
+    write_below(&root, &[("src/sleep.py", "def sleep_deeply(hours):\n    pause(3600 * hours)\n")]);
     fs::remove_file(root.join("lib/http.rs")).unwrap();
     served.trees.expect(Some(Instant::now()));
     let paths = ["/api/v1/search?q=sleep_deeply", "/api/v1/callers?name=pause"];

@@ -184,7 +184,6 @@ impl CalledFile<'_> {
         self.resolutions(calls, definitions, modules).into_iter().map(site).collect()
     }
 
-    /// The imports of the file.
     pub fn imports(&self) -> &[Import] {
         &self.references.imports
     }

@@ -26,7 +26,6 @@ pub struct LinkedFile<'a> {
     pub path: &'a str,
     /// Name of its language.
     pub language: &'a str,
-    /// Its flags.
     pub flags: FileFlags,
     /// Hash of its content; 0 if it could not be read.
     pub hash: u64,
@@ -41,7 +40,6 @@ pub struct LinkedUnit<'a> {
     pub unit: usize,
     /// Qualified name within the file; empty for parts between definitions.
     pub name: &'a str,
-    /// Its kind.
     pub kind: UnitKind,
     /// First line, 1-based.
     pub start_line: u32,
@@ -84,7 +82,6 @@ pub struct CallLink {
 /// An import of a file.
 #[derive(Debug, Clone)]
 pub struct ImportLink {
-    /// Its row.
     pub row: usize,
     /// 1-based.
     pub line: u32,

@@ -256,9 +256,10 @@ mod tests {
     use std::path::Path;
 
     use quarry_source::language_for;
+    use quarry_test_support::files::paths_below;
 
     use super::*;
-    use crate::calls::tests::{files_below, fixtures};
+    use crate::calls::tests::fixtures;
 
     fn read_back(stored: &[u8], language: Language, text: &SourceText) -> Option<References> {
         StoredReferences::read(stored, language)?.with_calls(text, |_, _| true)
@@ -282,7 +283,7 @@ mod tests {
     #[test]
     fn what_files_call_is_read_back() {
         let mut n_calls = 0;
-        for path in fixtures().iter().flat_map(|directory| files_below(directory)) {
+        for path in fixtures().iter().flat_map(|directory| paths_below(directory)) {
             let content = fs::read(&path).unwrap();
             n_calls += check(&path, &content).map_or(0, |(calls, _)| calls);
         }

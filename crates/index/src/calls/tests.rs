@@ -2,17 +2,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use quarry_test_support::files::paths_below;
+
 use crate::ranking::rules::last_part;
 use crate::{Filter, Index, OpenOptions, UserDirectories};
-
-/// The files below a directory, in order.
-pub(super) fn files_below(directory: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> =
-        entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect();
-    files.sort();
-    files
-}
 
 /// The directories of files in all languages.
 pub(super) fn fixtures() -> [PathBuf; 2] {
@@ -40,7 +33,7 @@ fn what_is_stored_is_what_is_in_the_files() {
     for fixtures in fixtures() {
         let below = directory.path().join("tree").join(fixtures.file_name().unwrap());
         fs::create_dir_all(&below).unwrap();
-        for file in files_below(&fixtures) {
+        for file in paths_below(&fixtures) {
             fs::copy(&file, below.join(file.file_name().unwrap())).unwrap();
         }
     }

@@ -21,7 +21,6 @@ pub struct Hit {
     pub name: String,
     /// Declaration without body; empty for parts between definitions.
     pub signature: String,
-    /// Kind of the unit.
     pub kind: UnitKind,
     /// Name of the language; in a notebook, of the cell.
     pub language: String,

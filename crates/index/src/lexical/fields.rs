@@ -13,9 +13,6 @@ impl LexicalIndex {
     /// The contribution of each field to the score of a text, in the order of [`FIELDS`](super::FIELDS): the score of
     /// each term is divided in proportion to the fields' contributions to its frequency. `idf` is that of
     /// [`Scores`](super::Scores).
-    ///
-    /// # Errors
-    /// When the postings cannot be read.
     pub(crate) fn field_scores(
         &self,
         terms: &[String],

@@ -72,9 +72,6 @@ impl LexicalIndex {
     }
 
     /// A part, with the texts of its documents.
-    ///
-    /// # Errors
-    /// When it cannot be opened.
     pub(crate) fn part(&self, number: usize) -> Result<(Arc<Part>, &PartUnits), Error> {
         Ok((self.parts[number].get()?, &self.numbering.parts[number]))
     }

@@ -18,9 +18,6 @@ const NEAR_LETTERS: std::ops::RangeInclusive<usize> = 4..=100;
 
 impl LexicalIndex {
     /// The texts that define a symbol, which is given in the form of [`quarry_text::folded`].
-    ///
-    /// # Errors
-    /// When the postings cannot be read.
     pub(crate) fn definitions(&self, folded: &str) -> Result<Vec<usize>, Error> {
         let mut texts = Vec::new();
         for (part, units) in self.parts.iter().zip(&self.numbering.parts) {
@@ -35,9 +32,6 @@ impl LexicalIndex {
 
     /// The folded symbols at an edit distance of one from `folded` (insertion, deletion, substitution or
     /// transposition of adjacent letters), with the texts that define them. Empty for words of unsuitable length.
-    ///
-    /// # Errors
-    /// When the postings cannot be read.
     pub(crate) fn near_symbols(&self, folded: &str) -> Result<BTreeMap<String, Vec<usize>>, Error> {
         let mut found: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         if !NEAR_LETTERS.contains(&folded.chars().count()) {
@@ -65,9 +59,6 @@ impl LexicalIndex {
     /// The folded symbols with the fewest edits from `folded`, at most two in a symbol of eight letters and three in one of
     /// sixteen, with the texts that define them. Empty for shorter words. Only symbols with the same first letter are
     /// compared, since it is seldom wrong and all symbols would take milliseconds.
-    ///
-    /// # Errors
-    /// When the postings cannot be read.
     pub(crate) fn close_symbols(&self, folded: &str) -> Result<BTreeMap<String, Vec<usize>>, Error> {
         let mut found: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         let n_letters = folded.chars().count();
@@ -108,9 +99,6 @@ impl LexicalIndex {
     }
 
     /// The texts that contain a term in any field, ascending.
-    ///
-    /// # Errors
-    /// When the postings cannot be read.
     pub(crate) fn texts_with(&self, term: &str) -> Result<Vec<usize>, Error> {
         let mut texts = Vec::new();
         for (part, units) in self.parts.iter().zip(&self.numbering.parts) {
@@ -127,9 +115,6 @@ impl LexicalIndex {
     }
 
     /// Number of the texts, including removed ones, that contain a term in the field where most contain it.
-    ///
-    /// # Errors
-    /// When the dictionaries cannot be read.
     pub(crate) fn frequency(&self, term: &str) -> Result<usize, Error> {
         let mut frequency = 0;
         for part in &self.parts {
@@ -145,9 +130,6 @@ impl LexicalIndex {
     }
 
     /// Returns true if a term occurs in any text, including removed ones.
-    ///
-    /// # Errors
-    /// When the dictionaries cannot be read.
     pub(crate) fn has_term(&self, term: &str) -> Result<bool, Error> {
         if let Some(whole) = &self.whole {
             return Ok(whole.counts.count(term)?.units > 0);

@@ -190,12 +190,13 @@ pub(crate) fn recover(lock: &WriterLock, tree: &Tree) -> Option<(Manifest, Table
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::{Path, PathBuf};
+    use std::path::PathBuf;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use quarry_embed::{Embedder, StaticModel};
     use quarry_files::cache::{EntryState, Selection};
+    use quarry_test_support::files::paths_below;
     use quarry_walk as walk;
 
     use super::*;
@@ -299,12 +300,6 @@ mod tests {
         }
     }
 
-    /// Paths of all files below a directory.
-    fn files(directory: &Path) -> Vec<PathBuf> {
-        let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-        entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
-    }
-
     #[test]
     fn an_interrupted_index_is_continued_and_seen_by_nobody() {
         for (n_done, is_embedded) in [(12, false), (12, true), (N_FILES, true)] {
@@ -336,7 +331,7 @@ mod tests {
             assert_eq!(paths(&opened.index), paths(&fresh.index));
             // Nothing is left of it.
             assert_eq!(fixture.states(), [(tree, EntryState::Useful)]);
-            let names = files(&fixture.index().path());
+            let names = paths_below(&fixture.index().path());
             assert!(!names.iter().any(|path| path.ends_with(FINISHED_FILE)), "{names:?}");
         }
     }
@@ -355,7 +350,8 @@ mod tests {
     #[test]
     fn what_is_damaged_or_of_another_tree_is_not_used() {
         let damage = |fixture: &Fixture, name: &str| {
-            let path = files(&fixture.index().path()).into_iter().find(|path| path.ends_with(name)).unwrap();
+            let path =
+                paths_below(&fixture.index().path()).into_iter().find(|path| path.ends_with(name)).unwrap();
             let mut bytes = fs::read(&path).unwrap();
             bytes[10] ^= 1;
             fs::write(path, bytes).unwrap();

@@ -35,9 +35,6 @@ const VECTORS: &str = "vectors-";
 const KEEP_EVERY: Duration = Duration::from_secs(10);
 
 /// Opens the vectors of a model; a part without vectors has only missing rows.
-///
-/// # Errors
-/// When a file is damaged.
 pub(crate) fn open(
     source: &SegmentSource,
     parts: &[PartSize],
@@ -50,9 +47,6 @@ pub(crate) fn open(
 }
 
 /// The vectors of a model in a part.
-///
-/// # Errors
-/// When the file is damaged.
 fn segment(
     source: &SegmentSource,
     part: &PartSize,
@@ -69,9 +63,6 @@ fn segment(
 }
 
 /// The vectors of a model in a part, if it has any.
-///
-/// # Errors
-/// When the file is damaged.
 fn of_model(index: &Directory, part: &PartSize, model: &str) -> Result<Option<VectorMatrix>, Error> {
     let Some(file) = part.vectors.get(model) else { return Ok(None) };
     let directory = part.directory(index)?;
@@ -79,9 +70,6 @@ fn of_model(index: &Directory, part: &PartSize, model: &str) -> Result<Option<Ve
 }
 
 /// Writes vectors of a model to a new file, which becomes valid with the next manifest.
-///
-/// # Errors
-/// When the directory cannot be written.
 fn write(
     index: &Directory,
     part: &mut PartSize,
@@ -106,9 +94,6 @@ fn missing(made: &VectorMatrix, units: &PartUnits) -> impl Iterator<Item = (usiz
 }
 
 /// Returns whether every unit has a vector.
-///
-/// # Errors
-/// When a part cannot be opened.
 pub(crate) fn is_complete(vectors: &UnitVectors) -> Result<bool, Error> {
     for (made, units) in vectors.parts.iter().zip(&vectors.numbering.parts) {
         if missing(&*made.get()?, units).next().is_some() {
@@ -230,9 +215,6 @@ fn texts_of_file(base: &Directory, table: &Table, units: &[(usize, usize)]) -> V
 
 /// Copies the vectors of previous parts into new ones for units whose text is unchanged, for models that are
 /// `carried`. Damaged files of previous parts are skipped.
-///
-/// # Errors
-/// When a file cannot be written.
 pub(crate) fn take_over(
     index: &Directory,
     previous: &[PartSize],

@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use quarry_embed::Embedder;
 use quarry_files::Directory;
+use quarry_text::with_causes;
 use quarry_walk::{self as walk, Listing, Skipped, WalkOptions};
 
 use crate::index::intact::Intact;
@@ -470,7 +471,7 @@ impl Opener<'_> {
                 Ok(index) => return Ok(CurrentGeneration { index, manifest }),
                 // A writer may have replaced the manifest meanwhile.
                 Err(_) if last.as_ref() != Some(&manifest) => last = Some(manifest),
-                Err(error) => return Err(RebuildReason::Broken(error.in_one_line())),
+                Err(error) => return Err(RebuildReason::Broken(with_causes(&error))),
             }
         }
     }

@@ -95,9 +95,6 @@ impl Index {
 }
 
 /// Number of units that have vectors of each re-ranker, by the id of that.
-///
-/// # Errors
-/// When the vectors are damaged.
 pub(crate) fn n_precomputed(
     index: &Directory,
     table: &Table,
@@ -272,9 +269,6 @@ impl Stored {
 }
 
 /// Opens the vectors of the passages of each part.
-///
-/// # Errors
-/// When a file is damaged.
 pub(crate) fn open(
     source: &SegmentSource,
     parts: &[PartSize],

@@ -54,7 +54,6 @@ pub struct IndexStatus {
     pub files: usize,
     /// Number of these files in [`Status::part`].
     pub files_in_part: usize,
-    /// Number of units.
     pub units: usize,
     /// Number of units with vectors of each re-ranker, by the id of that.
     pub precomputed: BTreeMap<String, usize>,

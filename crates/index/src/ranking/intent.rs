@@ -158,7 +158,6 @@ pub struct UnitMatches {
     pub coverage: f32,
     /// Share of the query's terms, by weight, that occur in it, its name or its path.
     pub matched: f32,
-    /// Kind of the unit.
     pub kind: UnitKind,
     /// True if it is test code.
     pub is_test: bool,
@@ -173,7 +172,6 @@ pub struct UnitMatches {
 }
 
 impl UnitMatches {
-    /// The features of the unit.
     #[must_use]
     pub fn features(&self) -> UnitFeatures {
         let flag = |value: bool| f32::from(u8::from(value));
@@ -206,7 +204,6 @@ impl UnitMatches {
 pub struct RuleScore {
     /// Number of its file.
     pub file: u32,
-    /// The score.
     pub score: f32,
     /// The score without the factor for better units of the same file; 0 for a near-duplicate.
     pub alone: f32,

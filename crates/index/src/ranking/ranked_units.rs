@@ -85,7 +85,6 @@ impl RankedUnits {
 
 /// An issue as it was recognized.
 pub(crate) struct RankedIssue {
-    /// The features of each unit.
     pub features: HashMap<usize, IssueFeatures>,
     /// The number of its parts of each kind.
     pub parts: Vec<(&'static str, usize)>,

@@ -70,9 +70,6 @@ pub fn factors(
 impl Index {
     /// Re-ranks candidates, which are and remain ordered best first, if the model has a re-ranker that can do it;
     /// returns true if it did.
-    ///
-    /// # Errors
-    /// When the model fails.
     pub(crate) fn rerank(
         &self,
         candidates: &mut [Candidate],
@@ -134,9 +131,6 @@ impl Index {
     }
 
     /// Re-ranks candidates by a model that reads the query together with each of the first ones.
-    ///
-    /// # Errors
-    /// When the model fails.
     pub(crate) fn read_with_query(
         &self,
         candidates: &mut [Candidate],

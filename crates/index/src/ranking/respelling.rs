@@ -57,9 +57,6 @@ impl Index {
     }
 
     /// Interprets a query. Definitions in units that are not `allowed` are ignored.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
     pub(crate) fn read_query(&self, query: &str, allowed: Option<&[bool]>) -> Result<QueryReading, Error> {
         let symbol = Query { text: query, terms: &[], weights: &[] }.symbol();
         let (mut text, mut end) = (String::new(), 0);

@@ -428,9 +428,6 @@ impl Index {
 
     /// Returns whether two units are near-duplicates: of the same kind and name, with nearly equal vectors or, without
     /// a model, embedding texts.
-    ///
-    /// # Errors
-    /// When their vectors cannot be opened.
     fn are_alike(&self, a: usize, b: usize) -> Result<bool, Error> {
         let (first, second) = (&self.table.units[a], &self.table.units[b]);
         let own = |name| rules::last_part(self.table.text(name));

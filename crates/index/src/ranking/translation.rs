@@ -34,9 +34,6 @@ struct Word<'q> {
 impl Index {
     /// A query in another language in English; `None` if it is in English or of names, or more of its words are the tree's
     /// than in the table.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
     pub(crate) fn in_english(&self, query: &str) -> Result<Option<String>, Error> {
         let words = words(query);
         let n_translated = words.iter().filter(|word| word.english.is_some()).count();

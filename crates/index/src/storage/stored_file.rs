@@ -296,9 +296,6 @@ fn read(directory: &Directory, path: &str) -> Result<(Metadata, Vec<u8>), Error>
 }
 
 /// Writes a new file from its parts and syncs it to disk.
-///
-/// # Errors
-/// When the file cannot be written.
 pub(crate) fn write_file(directory: &Directory, name: &str, parts: &[&[u8]]) -> Result<(), Error> {
     let write = || -> io::Result<()> {
         let mut file = directory.create_file(name.as_ref())?;
@@ -313,9 +310,6 @@ fn write_parts(file: &mut File, parts: &[&[u8]]) -> io::Result<()> {
 }
 
 /// Replaces a file, as [`Directory::replace`] does, also where something has the name of the new one.
-///
-/// # Errors
-/// When the directory cannot be written.
 pub(crate) fn replace_file(directory: &Directory, name: &str, parts: &[&[u8]]) -> Result<(), Error> {
     let aside = format!("{name}{ASIDE}");
     match directory.remove_all(aside.as_ref()) {

@@ -183,9 +183,6 @@ fn file_named<'a>(files: &'a [StoredFile], name: &str) -> Result<&'a StoredFile,
 }
 
 /// A directory of an index.
-///
-/// # Errors
-/// When it is missing.
 pub(crate) fn open_directory(index: &Directory, name: &str) -> Result<Directory, Error> {
     index.directory(name.as_ref()).map_err(|source| Error::io("open", &index.path().join(name), source))
 }

@@ -41,9 +41,6 @@ pub(crate) fn passages(text: &str) -> Vec<String> {
 
 /// The vectors of the passages of texts, or of the tokens of a model that gives each of them one; the texts are given with a
 /// key each.
-///
-/// # Errors
-/// When the model fails.
 pub(crate) fn embedded_passages(
     texts: &[(usize, String)],
     model: &dyn Embedder,

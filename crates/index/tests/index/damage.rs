@@ -4,29 +4,14 @@ use std::fs::File;
 
 use quarry_files::cache::Selection;
 use quarry_index::{UserDirectories, UserIndexes};
+use quarry_test_support::files::{copy, paths_below};
 
 use super::*;
 
 /// All files below a directory, relative to it.
 fn files_below(directory: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(directory).unwrap().flatten() {
-        let name = PathBuf::from(entry.file_name());
-        if entry.path().is_dir() {
-            files.extend(files_below(&entry.path()).into_iter().map(|path| name.join(path)));
-        } else {
-            files.push(name);
-        }
-    }
-    files.sort();
-    files
-}
-
-fn copy(from: &Path, to: &Path) {
-    for file in files_below(from) {
-        fs::create_dir_all(to.join(&file).parent().unwrap()).unwrap();
-        fs::copy(from.join(&file), to.join(&file)).unwrap();
-    }
+    let relative = |path: PathBuf| path.strip_prefix(directory).unwrap().to_owned();
+    paths_below(directory).into_iter().map(relative).collect()
 }
 
 /// Ways to damage a file; each returns false if the file is unchanged.
@@ -123,13 +108,11 @@ fn restore(from: &Path, to: &Path) {
 /// Everything that a search reads: postings, symbols, vectors, tokens and calls.
 fn answers(index: &Index) -> Result<String, Error> {
     index.read(|| {
-        let filter = &Filter::default();
         let mut answers = String::new();
         for query in ["open a socket to a host", "parse_header", "dial", "parse_haeder split lines"] {
-            let request = SearchRequest { query, limit: 10, ranking: RankingWeights::default(), filter };
-            answers += &format!("{:?}\n", index.search(&request)?.hits);
+            answers += &format!("{:?}\n", answer(index, query)?.hits);
         }
-        answers += &format!("{:?}", index.callers("dial", &[], filter)?.found);
+        answers += &format!("{:?}", index.callers("dial", &[], &Filter::default())?.found);
         Ok(answers)
     })
 }

@@ -1,16 +1,12 @@
 //! Queries in other languages than English.
 
-use quarry_index::{Filter, Index, RankingWeights, SearchRequest, SearchResponse};
+use quarry_index::SearchResponse;
 
 use super::{CONNECT, Fixture, PARSE};
+use crate::answer;
 
 const DELETE: &str =
     "def purge(path):\n    \"\"\"Delete a file, and remove its name.\"\"\"\n    os.unlink(path)\n";
-
-fn response(index: &Index, query: &str) -> SearchResponse {
-    let ranking = RankingWeights::default();
-    index.search(&SearchRequest { query, limit: 10, ranking, filter: &Filter::default() }).unwrap()
-}
 
 #[test]
 fn a_query_in_another_language_is_read_in_english() {
@@ -27,7 +23,7 @@ fn a_query_in_another_language_is_read_in_english() {
         "删除文件",
         "ファイルを削除する",
     ] {
-        let SearchResponse { hits, read_as, .. } = response(&index, query);
+        let SearchResponse { hits, read_as, .. } = answer(&index, query).unwrap();
         let read_as = read_as.unwrap_or_default();
         assert!(read_as.contains("delete") && read_as.contains("file"), "{query}: {read_as}");
         assert_eq!(hits[0].path, "purge.py", "{query}");
@@ -46,7 +42,7 @@ fn english_and_names_are_not_translated() {
         "no such word",
         "?!x",
     ] {
-        assert_eq!(response(&index, query).read_as, None, "{query}");
+        assert_eq!(answer(&index, query).unwrap().read_as, None, "{query}");
     }
 }
 
@@ -54,10 +50,10 @@ fn english_and_names_are_not_translated() {
 fn words_of_the_tree_are_not_foreign_to_it() {
     let german = "def loesche(pfad):\n    \"\"\"Die Datei löschen.\"\"\"\n    os.unlink(pfad)\n";
     let index = Fixture::new(&[("a.py", german), ("purge.py", DELETE)]).open().index;
-    let SearchResponse { hits, read_as, .. } = response(&index, "Datei löschen");
+    let SearchResponse { hits, read_as, .. } = answer(&index, "Datei löschen").unwrap();
     assert_eq!((hits[0].path.as_str(), read_as), ("a.py", None));
     // Some words are the tree's, others are not: both are searched for.
-    let SearchResponse { read_as, .. } = response(&index, "alte Datei öffnen");
+    let SearchResponse { read_as, .. } = answer(&index, "alte Datei öffnen").unwrap();
     let read_as = read_as.unwrap();
     assert!(["Datei", "file", "open"].iter().all(|word| read_as.contains(word)), "{read_as}");
 }

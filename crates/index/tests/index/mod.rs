@@ -11,11 +11,13 @@ use std::sync::{Arc, Mutex};
 
 use quarry_embed::{EmbedError, Embedder, Vectors};
 use quarry_index::{
-    Changes, DEFAULT_THRESHOLD, Error, Event, Filter, Hit, Index, OpenOptions, Opened, RankingWeights,
-    RebuildReason, SearchRequest, Update,
+    Changes, DEFAULT_THRESHOLD, Error, Event, Filter, Hit, Index, OpenOptions, Opened, RebuildReason, Update,
 };
 use quarry_source::UnitKind;
+use quarry_test_support::files;
 use quarry_walk::SkipReason;
+
+use crate::{answer, request};
 
 /// Embeds a text as the sum of one direction per word, and counts the documents.
 struct WordHashes {
@@ -87,9 +89,7 @@ impl Fixture {
     }
 
     fn write(&self, path: &str, content: &str) {
-        let path = self.root().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
+        files::write(self.root().join(path), content);
     }
 
     fn open_with(&self, embedder: Option<Arc<dyn Embedder>>) -> Result<Opened, Error> {
@@ -112,15 +112,7 @@ const PARSE: &str =
     "def parse_header(line):\n    \"\"\"Split a header line.\"\"\"\n    return line.split(':')\n";
 
 fn search(index: &Index, query: &str) -> Vec<Hit> {
-    index
-        .search(&SearchRequest {
-            query,
-            limit: 10,
-            ranking: RankingWeights::default(),
-            filter: &Filter::default(),
-        })
-        .unwrap()
-        .hits
+    answer(index, query).unwrap().hits
 }
 
 fn paths(hits: &[Hit]) -> Vec<&str> {
@@ -407,13 +399,7 @@ fn a_query_without_words_is_an_error() {
     let fixture = Fixture::new(&[("net.py", CONNECT)]);
     let index = fixture.open().index;
     for query in ["", "  ", "?!"] {
-        let request = SearchRequest {
-            query,
-            limit: 10,
-            ranking: RankingWeights::default(),
-            filter: &Filter::default(),
-        };
-        assert!(matches!(index.search(&request), Err(Error::EmptyQuery)), "{query:?}");
+        assert!(matches!(answer(&index, query), Err(Error::EmptyQuery)), "{query:?}");
     }
 }
 
@@ -458,17 +444,7 @@ fn a_symbol_is_found_however_it_is_typed() {
 fn confidence_tells_found_from_not_found() {
     let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
     let index = fixture.open().index;
-    let confidence = |query| {
-        index
-            .search(&SearchRequest {
-                query,
-                limit: 10,
-                ranking: RankingWeights::default(),
-                filter: &Filter::default(),
-            })
-            .unwrap()
-            .confidence
-    };
+    let confidence = |query| answer(&index, query).unwrap().confidence;
     for found in ["open a socket to a host", "connect", "parse_header"] {
         assert!(confidence(found) > 0.5, "{found}: {}", confidence(found));
     }
@@ -499,14 +475,8 @@ fn a_filter_narrows_what_is_found() {
     let paths = |languages: &[&str], kinds: &[UnitKind], globs: &[&str]| {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let filter = Filter::new(&owned(languages), kinds, &owned(globs)).unwrap();
-        let request = SearchRequest {
-            query: "connect host",
-            limit: 10,
-            ranking: RankingWeights::default(),
-            filter: &filter,
-        };
-        let mut paths: Vec<String> =
-            index.search(&request).unwrap().hits.into_iter().map(|hit| hit.path).collect();
+        let hits = index.search(&request("connect host", &filter)).unwrap().hits;
+        let mut paths: Vec<String> = hits.into_iter().map(|hit| hit.path).collect();
         paths.sort();
         paths
     };

@@ -102,15 +102,9 @@ fn a_reranker_orders_questions_about_functions() {
 fn a_reranker_changes_no_confidence() {
     let fixture = tree();
     for query in [QUERY, "first", "zebra unicorn host recipes"] {
-        let request = SearchRequest {
-            query,
-            limit: 10,
-            ranking: RankingWeights::default(),
-            filter: &Filter::default(),
-        };
-        let without = open(&fixture, None).search(&request).unwrap();
+        let without = answer(&open(&fixture, None), query).unwrap();
         for word in ["zebra", "again", "nothing here"] {
-            let with = open(&fixture, Some(word)).search(&request).unwrap();
+            let with = answer(&open(&fixture, Some(word)), query).unwrap();
             assert_eq!((with.confidence, with.evidence), (without.confidence, without.evidence), "{query}");
         }
     }
@@ -298,8 +292,7 @@ fn a_reranker_of_stored_vectors_orders_results_once_they_are_there() {
     let n_loaded = Arc::new(AtomicUsize::new(0));
     let rank = |index: &Index, query: &str| {
         let filter = Filter::default();
-        let request = SearchRequest { query, limit: 10, ranking: RankingWeights::default(), filter: &filter };
-        let ranked = index.rank(&request).unwrap();
+        let ranked = index.rank(&request(query, &filter)).unwrap();
         let hits = index.response(&ranked, 10).hits;
         (hits.into_iter().map(|hit| hit.path).collect::<Vec<String>>(), ranked.is_reranked())
     };

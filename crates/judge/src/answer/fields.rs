@@ -263,7 +263,6 @@ fn after_colon(text: &str) -> Option<&str> {
     Some(rest.trim_start_matches(['=', '>']))
 }
 
-/// Quoting of a value.
 enum Quoting {
     Closed {
         content: String,

@@ -21,31 +21,23 @@ pub(super) struct PlanFile {
     /// Name of their format, or a prefix of it; detected if not given.
     #[serde(default)]
     pub(super) format: String,
-    #[serde(default)]
     pub(super) language: Option<String>,
     /// Path of the ledger; the plan's name with `.ledger` by default.
-    #[serde(default)]
     pub(super) ledger: Option<PathBuf>,
     /// Name of the judge; see [`Judge::names`].
     #[serde(default = "agents")]
     pub(super) judge: String,
     /// Directory with prompts that replace the built-in ones.
-    #[serde(default)]
     pub(super) prompts: Option<PathBuf>,
     /// Maximum number of tries until the answer can be parsed.
     #[serde(default = "two")]
     pub(super) attempts: u32,
     /// Maximum number of pairs judged concurrently; the model's `concurrency` by default.
-    #[serde(default)]
     pub(super) workers: Option<usize>,
     /// A recording whose answers are replayed instead of asking the model.
-    #[serde(default)]
     pub(super) replay: Option<PathBuf>,
-    #[serde(default)]
     pub(super) record: Option<PathBuf>,
-    #[serde(default)]
     pub(super) cache: Option<PathBuf>,
-    #[serde(default)]
     pub(super) model: Option<Settings>,
     /// Several models, by names of the user's choice, whose majority is the label.
     #[serde(default)]
@@ -54,19 +46,16 @@ pub(super) struct PlanFile {
     #[serde(default = "one")]
     pub(super) rounds: u32,
     /// Sampling temperature; that of each prompt by default.
-    #[serde(default)]
     pub(super) temperature: Option<f64>,
     #[serde(default)]
     pub(super) budget: BudgetPlan,
     #[serde(default)]
     pub(super) sandbox: SandboxPlan,
-    #[serde(default)]
     pub(super) tests: Option<TestOptions>,
     #[serde(default)]
     pub(super) packages: PackagesPlan,
     #[serde(default)]
     pub(super) generation: GenerationPlan,
-    #[serde(default)]
     pub(super) nats: Option<NatsPlan>,
 }
 
@@ -98,9 +87,7 @@ fn two() -> u32 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BudgetPlan {
-    #[serde(default)]
     pub(crate) tokens: Option<u64>,
-    #[serde(default)]
     pub(crate) dollars: Option<f64>,
 }
 

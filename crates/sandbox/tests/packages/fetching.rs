@@ -13,25 +13,20 @@ use serde_json::json;
 
 use crate::harness::{Fixture, Server, can_fetch, run, wheel};
 
-/// Two packages, one of which depends on the other; the names of packages and modules differ.
-fn two() -> Fixture {
-    Fixture::new(&[
-        wheel(
-            "Number_Words",
-            "1.2",
-            json!({"words/__init__.py": "import base\nsix = base.double(3)\n"}),
-            &["base-x>=1"],
-        ),
+/// Two packages, one of which depends on the other, if packages can be fetched here; the names of packages and modules
+/// differ.
+fn two() -> Option<Fixture> {
+    let words = "import base\nsix = base.double(3)\n";
+    let packages = [
+        wheel("Number_Words", "1.2", json!({"words/__init__.py": words}), &["base-x>=1"]),
         wheel("base_x", "1.0", json!({"base.py": "def double(n): return 2 * n\n"}), &[]),
-    ])
+    ];
+    can_fetch("python").then(|| Fixture::new(&packages))
 }
 
 #[test]
 fn a_package_is_there_with_what_it_needs_and_is_fetched_once() {
-    if !can_fetch("python") {
-        return;
-    }
-    let fixture = two();
+    let Some(fixture) = two() else { return };
     let provided = fixture.provide("python", &["number.words"]).unwrap();
     assert_eq!(provided.packages, ["Number-Words 1.2", "base-x 1.0"]);
     let outcome = run("python", "import words\nprint(words.six)", &provided);
@@ -48,10 +43,7 @@ fn a_package_is_there_with_what_it_needs_and_is_fetched_once() {
 
 #[test]
 fn an_index_is_asked_over_the_network() {
-    if !can_fetch("python") {
-        return;
-    }
-    let mut fixture = two();
+    let Some(mut fixture) = two() else { return };
     let server = Server::simple(fixture.index());
     fixture.settings.pip.index = Some(Index::Address(format!("{}/simple", server.address)));
     let provided = fixture.provide("python", &["Number_Words==1.2"]).unwrap();
@@ -65,10 +57,7 @@ fn an_index_is_asked_over_the_network() {
 
 #[test]
 fn many_at_once_fetch_a_set_once() {
-    if !can_fetch("python") {
-        return;
-    }
-    let mut fixture = two();
+    let Some(mut fixture) = two() else { return };
     let server = Server::simple(fixture.index());
     fixture.settings.pip.index = Some(Index::Address(format!("{}/simple", server.address)));
     std::thread::scope(|scope| {
@@ -84,10 +73,7 @@ fn many_at_once_fetch_a_set_once() {
 
 #[test]
 fn what_was_left_by_a_kill_is_made_anew() {
-    if !can_fetch("python") {
-        return;
-    }
-    let fixture = two();
+    let Some(fixture) = two() else { return };
     let first = fixture.provide("python", &["base_x"]).unwrap();
     let (_, kept) = first.directory.clone().unwrap();
     let set = kept.parent().unwrap().to_owned();
@@ -118,10 +104,7 @@ fn source_is_not_built_and_that_is_said() {
 
 #[test]
 fn lists_hold_for_what_a_package_needs_too() {
-    if !can_fetch("python") {
-        return;
-    }
-    let mut fixture = two();
+    let Some(mut fixture) = two() else { return };
     let reason = |fixture: &Fixture| fixture.refusal("python", &["number-words"]);
     fixture.settings.pip.deny = vec!["Base.X".to_owned()];
     assert!(reason(&fixture).contains("base-x is on the list of denied"), "{}", reason(&fixture));
@@ -139,10 +122,7 @@ fn lists_hold_for_what_a_package_needs_too() {
 
 #[test]
 fn an_index_that_is_away_is_no_reason_to_refuse() {
-    if !can_fetch("python") {
-        return;
-    }
-    let mut fixture = two();
+    let Some(mut fixture) = two() else { return };
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for (address, manager) in
         [(format!("http://{nobody}/simple"), "python"), (format!("http://{nobody}"), "javascript")]
@@ -179,10 +159,7 @@ fn size_and_time_are_bounded() {
 
 #[test]
 fn few_are_fetched_at_once_and_whoever_is_stopped_ends_soon() {
-    if !can_fetch("python") {
-        return;
-    }
-    let mut fixture = two();
+    let Some(mut fixture) = two() else { return };
     // An unanswered request may be sent again.
     let asked: Arc<Mutex<HashSet<String>>> = Arc::default();
     let server = Server::new({
@@ -224,10 +201,7 @@ fn few_are_fetched_at_once_and_whoever_is_stopped_ends_soon() {
 
 #[test]
 fn a_cache_is_made_when_packages_are_needed() {
-    if !can_fetch("python") {
-        return;
-    }
-    let mut fixture = two();
+    let Some(mut fixture) = two() else { return };
     let file = fixture.index().join("base_x-1.0-py3-none-any.whl");
     fixture.settings.cache = file.join("cache");
     let packages = fixture.packages();
@@ -239,10 +213,7 @@ fn a_cache_is_made_when_packages_are_needed() {
 #[test]
 fn a_cache_that_programs_cannot_enter_is_named_with_what_closes_it() {
     // Only root's programs run as another user.
-    if !can_fetch("python") || !rustix::process::geteuid().is_root() {
-        return;
-    }
-    let mut fixture = two();
+    let Some(mut fixture) = two().filter(|_| rustix::process::geteuid().is_root()) else { return };
     let closed = fixture.index().join("closed");
     fs::create_dir(&closed).unwrap();
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
@@ -254,10 +225,7 @@ fn a_cache_that_programs_cannot_enter_is_named_with_what_closes_it() {
 
 #[test]
 fn a_directory_of_wheels_that_is_not_there_is_noticed_at_once() {
-    if !can_fetch("python") {
-        return;
-    }
-    let mut fixture = two();
+    let Some(mut fixture) = two() else { return };
     fixture.settings.pip.index = Some(Index::Directory("no/such/directory".into()));
     let error = quarry_sandbox::packages::Packages::open(fixture.settings.clone()).err().unwrap().to_string();
     assert!(error.contains("no/such/directory") && error.contains("`[packages.pip]`"), "{error}");
@@ -265,10 +233,7 @@ fn a_directory_of_wheels_that_is_not_there_is_noticed_at_once() {
 
 #[test]
 fn a_refusal_is_remembered_and_names_are_taken_together() {
-    if !can_fetch("python") {
-        return;
-    }
-    let mut fixture = two();
+    let Some(mut fixture) = two() else { return };
     let server = Server::simple(fixture.index());
     fixture.settings.pip.index = Some(Index::Address(format!("{}/simple", server.address)));
     let packages = fixture.packages();
@@ -286,9 +251,7 @@ fn a_refusal_is_remembered_and_names_are_taken_together() {
 
 #[test]
 fn languages_without_a_package_manager_have_none() {
-    if !can_fetch("python") {
-        return;
-    }
-    let reason = two().refusal("go", &["x"]);
+    let Some(fixture) = two() else { return };
+    let reason = fixture.refusal("go", &["x"]);
     assert!(reason.contains("no packages are installed for go"), "{reason}");
 }

@@ -11,7 +11,6 @@ use super::fused::{DropoutMask, matrix, slice, sum_of, tensor, transposed, with_
 
 /// Attention of the tokens of each text to each other, from rows of queries, keys and values of all heads side by side.
 pub(super) struct Attention {
-    /// Number of heads.
     pub n_heads: usize,
     /// The rows of each text, one text after the other.
     pub spans: Vec<Range<usize>>,

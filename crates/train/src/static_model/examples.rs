@@ -172,7 +172,6 @@ impl Examples {
         counts.into_iter().map(|count| (count as f64 / total) as f32).collect()
     }
 
-    /// Number of examples.
     #[must_use]
     pub(super) fn len(&self) -> usize {
         self.code.ends.len()

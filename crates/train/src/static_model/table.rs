@@ -47,7 +47,6 @@ impl Table {
         Table { dimension, values, positions: positions.iter().map(|weight| [*weight, 0.0, 0.0]).collect() }
     }
 
-    /// Number of rows.
     #[must_use]
     pub(super) fn n_rows(&self) -> usize {
         self.values.len() / (self.dimension * 3)

@@ -125,16 +125,10 @@ impl Architecture for Bert {
         let (first, rest) = types.split_at(hidden);
         let second_text =
             (rest.len() >= hidden).then(|| rest.iter().zip(first).map(|(b, a)| b - a).collect::<Vec<f32>>());
-        Ok(Encoder {
-            tokens,
-            positions: Some(Positions { table: positions, padding: self.padding }),
-            second_text,
-            biases: None,
-            embedding_norm: Some(Norm::layer(weights, "embeddings.LayerNorm", &self.shape)?),
-            layers: layers(weights, &self.shape, &NAMES)?,
-            last_norm: None,
-            shape: self.shape.clone(),
-        })
+        let positions = Some(Positions { table: positions, padding: self.padding });
+        let embedding_norm = Some(Norm::layer(weights, "embeddings.LayerNorm", &self.shape)?);
+        let encoder = Encoder::new(&self.shape, tokens, layers(weights, &self.shape, &NAMES)?);
+        Ok(Encoder { positions, second_text, embedding_norm, ..encoder })
     }
 }
 

@@ -151,15 +151,8 @@ impl Architecture for Gemma3 {
                 feed_forward_norms: around("pre_feedforward_layernorm", "post_feedforward_layernorm")?,
             })
         };
-        Ok(Encoder {
-            tokens: Table::Float(tokens),
-            positions: None,
-            second_text: None,
-            biases: None,
-            embedding_norm: None,
-            layers: self.positions.iter().enumerate().map(layer).collect::<Result<_, EmbedError>>()?,
-            last_norm: Some(norm("norm")?),
-            shape: shape.clone(),
-        })
+        let layers = self.positions.iter().enumerate().map(layer).collect::<Result<_, EmbedError>>()?;
+        let last_norm = Some(norm("norm")?);
+        Ok(Encoder { last_norm, ..Encoder::new(shape, Table::Float(tokens), layers) })
     }
 }

@@ -54,18 +54,11 @@ impl Architecture for JinaBert {
         let mut tokens = weights.get("embeddings.word_embeddings.weight", &[self.shape.n_tokens, hidden])?;
         let types = weights.get("embeddings.token_type_embeddings.weight", &[self.n_token_types, hidden])?;
         add_to_rows(&mut tokens, &types[..hidden]);
-        Ok(Encoder {
-            tokens: Table::Float(tokens),
-            positions: None,
-            second_text: None,
-            biases: Some(Biases::Slopes),
-            embedding_norm: Some(Norm::layer(weights, "embeddings.LayerNorm", &self.shape)?),
-            layers: (0..self.shape.n_layers)
-                .map(|index| self.layer(weights, index))
-                .collect::<Result<_, EmbedError>>()?,
-            last_norm: None,
-            shape: self.shape.clone(),
-        })
+        let embedding_norm = Some(Norm::layer(weights, "embeddings.LayerNorm", &self.shape)?);
+        let layer = |index| self.layer(weights, index);
+        let layers = (0..self.shape.n_layers).map(layer).collect::<Result<_, EmbedError>>()?;
+        let encoder = Encoder::new(&self.shape, Table::Float(tokens), layers);
+        Ok(Encoder { biases: Some(Biases::Slopes), embedding_norm, ..encoder })
     }
 }
 

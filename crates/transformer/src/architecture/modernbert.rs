@@ -169,15 +169,10 @@ impl Architecture for ModernBert {
                 feed_forward_norms: Norms::before(norm(&at("mlp_norm"))?),
             })
         };
-        Ok(Encoder {
-            tokens: weights.table("embeddings.tok_embeddings.weight", [self.shape.n_tokens, hidden])?,
-            positions: None,
-            second_text: None,
-            biases: None,
-            embedding_norm: Some(norm("embeddings.norm")?),
-            layers: self.positions.iter().enumerate().map(layer).collect::<Result<_, EmbedError>>()?,
-            last_norm: Some(norm("final_norm")?),
-            shape: self.shape.clone(),
-        })
+        let tokens = weights.table("embeddings.tok_embeddings.weight", [self.shape.n_tokens, hidden])?;
+        let embedding_norm = Some(norm("embeddings.norm")?);
+        let layers = self.positions.iter().enumerate().map(layer).collect::<Result<_, EmbedError>>()?;
+        let last_norm = Some(norm("final_norm")?);
+        Ok(Encoder { embedding_norm, last_norm, ..Encoder::new(&self.shape, tokens, layers) })
     }
 }

@@ -75,22 +75,18 @@ impl Architecture for MpNet {
     fn encoder(&self, weights: &mut Weights) -> Result<Encoder, EmbedError> {
         let hidden = self.shape.hidden;
         weights.find_prefix(&PREFIXES, "embeddings.word_embeddings.weight");
-        Ok(Encoder {
-            tokens: weights.table("embeddings.word_embeddings.weight", [self.shape.n_tokens, hidden])?,
-            positions: Some(Positions {
-                table: weights.get("embeddings.position_embeddings.weight", &[self.n_positions, hidden])?,
-                padding: Some(PADDING),
-            }),
-            second_text: None,
-            biases: Some(Biases::Buckets {
-                table: weights.get(BIASES, &[self.n_buckets, self.shape.n_heads])?,
-                n_buckets: self.n_buckets,
-                max_distance: MAX_DISTANCE,
-            }),
-            embedding_norm: Some(Norm::layer(weights, "embeddings.LayerNorm", &self.shape)?),
-            layers: layers(weights, &self.shape, &NAMES)?,
-            last_norm: None,
-            shape: self.shape.clone(),
-        })
+        let tokens = weights.table("embeddings.word_embeddings.weight", [self.shape.n_tokens, hidden])?;
+        let positions = Some(Positions {
+            table: weights.get("embeddings.position_embeddings.weight", &[self.n_positions, hidden])?,
+            padding: Some(PADDING),
+        });
+        let biases = Some(Biases::Buckets {
+            table: weights.get(BIASES, &[self.n_buckets, self.shape.n_heads])?,
+            n_buckets: self.n_buckets,
+            max_distance: MAX_DISTANCE,
+        });
+        let embedding_norm = Some(Norm::layer(weights, "embeddings.LayerNorm", &self.shape)?);
+        let encoder = Encoder::new(&self.shape, tokens, layers(weights, &self.shape, &NAMES)?);
+        Ok(Encoder { positions, biases, embedding_norm, ..encoder })
     }
 }

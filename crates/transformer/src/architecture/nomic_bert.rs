@@ -175,15 +175,8 @@ impl Architecture for NomicBert {
                 feed_forward_norms: Norms::after(norm(&at("norm2"))?),
             })
         };
-        Ok(Encoder {
-            tokens: Table::Float(tokens),
-            positions: None,
-            second_text: None,
-            biases: None,
-            embedding_norm: Some(norm("emb_ln")?),
-            layers: (0..self.shape.n_layers).map(layer).collect::<Result<_, EmbedError>>()?,
-            last_norm: None,
-            shape: self.shape.clone(),
-        })
+        let embedding_norm = Some(norm("emb_ln")?);
+        let layers = (0..self.shape.n_layers).map(layer).collect::<Result<_, EmbedError>>()?;
+        Ok(Encoder { embedding_norm, ..Encoder::new(&self.shape, Table::Float(tokens), layers) })
     }
 }

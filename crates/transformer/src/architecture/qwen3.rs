@@ -98,16 +98,10 @@ impl Architecture for Qwen3 {
                 feed_forward_norms: Norms::before(norm(&at("post_attention_layernorm"))?),
             })
         };
-        Ok(Encoder {
-            tokens: weights.table("embed_tokens.weight", [shape.n_tokens, shape.hidden])?,
-            positions: None,
-            second_text: None,
-            biases: None,
-            embedding_norm: None,
-            layers: (0..shape.n_layers).map(layer).collect::<Result<_, EmbedError>>()?,
-            last_norm: Some(norm("norm")?),
-            shape: shape.clone(),
-        })
+        let tokens = weights.table("embed_tokens.weight", [shape.n_tokens, shape.hidden])?;
+        let layers = (0..shape.n_layers).map(layer).collect::<Result<_, EmbedError>>()?;
+        let last_norm = Some(norm("norm")?);
+        Ok(Encoder { last_norm, ..Encoder::new(shape, tokens, layers) })
     }
 }
 

@@ -21,9 +21,7 @@ pub(super) fn check_width(path: &Path, head_width: usize) -> Result<(), EmbedErr
 /// each kind of layer.
 #[derive(Deserialize, Default)]
 pub(super) struct Fields {
-    #[serde(default)]
     rope_parameters: Option<Map<String, Value>>,
-    #[serde(default)]
     rope_scaling: Option<Map<String, Value>>,
 }
 

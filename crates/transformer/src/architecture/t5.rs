@@ -192,20 +192,15 @@ impl Architecture for T5 {
                 feed_forward_norms: Norms::before(norm(&dense("layer_norm"))?),
             })
         };
-        Ok(Encoder {
-            tokens: weights.table(shared, [self.shape.n_tokens, hidden])?,
-            positions: None,
-            second_text: None,
-            biases: Some(Biases::Buckets {
-                table: weights.get(BIASES, &[self.n_buckets, n_heads])?,
-                n_buckets: self.n_buckets,
-                max_distance: self.max_distance,
-            }),
-            embedding_norm: None,
-            layers: (0..self.shape.n_layers).map(layer).collect::<Result<_, EmbedError>>()?,
-            last_norm: Some(norm("encoder.final_layer_norm")?),
-            shape: self.shape.clone(),
-        })
+        let tokens = weights.table(shared, [self.shape.n_tokens, hidden])?;
+        let biases = Some(Biases::Buckets {
+            table: weights.get(BIASES, &[self.n_buckets, n_heads])?,
+            n_buckets: self.n_buckets,
+            max_distance: self.max_distance,
+        });
+        let layers = (0..self.shape.n_layers).map(layer).collect::<Result<_, EmbedError>>()?;
+        let last_norm = Some(norm("encoder.final_layer_norm")?);
+        Ok(Encoder { biases, last_norm, ..Encoder::new(&self.shape, tokens, layers) })
     }
 
     fn projection_width(&self) -> Option<usize> {

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use quarry_embed::{Embedder, Vectors, normalize};
 use quarry_transformer::TransformerModel;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokenizers::{Tokenizer, TruncationParams};
 
 /// The directory of the models.
 pub(crate) fn fixtures() -> PathBuf {
@@ -117,6 +118,16 @@ pub(crate) fn check_poolings(copy: &Copy, name: &str, expected: &Value, poolings
     }
 }
 
+/// Compares the tokens of texts with those of the library.
+pub(crate) fn check_tokens(name: &str, max_length: usize, expected: &Value) {
+    let mut tokenizer = Tokenizer::from_file(fixtures().join(name).join("tokenizer.json")).unwrap();
+    let truncation = TruncationParams { max_length, ..Default::default() };
+    tokenizer.with_truncation(Some(truncation)).unwrap();
+    for (text, ids) in texts(expected).iter().zip(expected[name]["ids"].as_array().unwrap()) {
+        assert_eq!(json!(tokenizer.encode(*text, true).unwrap().get_ids()), *ids, "{name}: {text}");
+    }
+}
+
 pub(crate) fn texts(expected: &Value) -> Vec<&str> {
     expected["texts"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect()
 }
@@ -132,14 +143,21 @@ pub(crate) fn load(path: &Path, options: &str) -> TransformerModel {
     TransformerModel::load(&PathBuf::from(path)).unwrap()
 }
 
-/// Every value within 1e-4 (of its size, where that is above 1), and the cosine of every row at least 0.99999.
-pub(crate) fn check_rows(found: &Vectors, expected: &[Vec<f32>], case: &str) {
+/// Every value within the tolerance (of its size, where that is above 1).
+pub(crate) fn check_values(found: &Vectors, expected: &[Vec<f32>], tolerance: f32, case: &str) {
     assert_eq!(found.values.len(), expected.iter().map(Vec::len).sum::<usize>(), "{case}");
     for (number, (found, expected)) in found.values.chunks(found.dimension).zip(expected).enumerate() {
         for (found, expected) in found.iter().zip(expected) {
-            let tolerance = 1e-4 * expected.abs().max(1.0);
+            let tolerance = tolerance * expected.abs().max(1.0);
             assert!((found - expected).abs() <= tolerance, "{case}, text {number}: {found} not {expected}");
         }
+    }
+}
+
+/// Every value within 1e-4 (of its size, where that is above 1), and the cosine of every row at least 0.99999.
+pub(crate) fn check_rows(found: &Vectors, expected: &[Vec<f32>], case: &str) {
+    check_values(found, expected, 1e-4, case);
+    for (number, (found, expected)) in found.values.chunks(found.dimension).zip(expected).enumerate() {
         let (mut found, mut expected) = (found.to_vec(), expected.clone());
         normalize(&mut found);
         normalize(&mut expected);

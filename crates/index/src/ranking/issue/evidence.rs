@@ -146,9 +146,6 @@ fn raise(value: &mut f32, to: f32) {
 
 impl Index {
     /// The evidence of an issue for units and files; units that are not `allowed` are left out.
-    ///
-    /// # Errors
-    /// When the index cannot be read.
     pub(crate) fn issue_evidence(&self, issue: &Issue, allowed: Option<&[bool]>) -> Result<Evidence, Error> {
         let mut evidence = Evidence::default();
         let files = self.file_names();

@@ -25,7 +25,6 @@ pub(crate) struct Manifest {
     /// Options of the files that a search finds by default, as set with `quarry index`.
     pub remembered: WalkChoice,
     /// The model that it is searched with by default, as set with `quarry index`.
-    #[serde(default)]
     pub remembered_model: Option<String>,
     /// Ids of the models for which units have vectors.
     pub models: Vec<String>,
@@ -112,7 +111,6 @@ pub(super) struct ManifestHeader {
     pub generation: String,
     #[serde(default)]
     pub parts: Vec<PartName>,
-    #[serde(default)]
     pub root: Option<String>,
 }
 

@@ -69,7 +69,6 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Number of files.
     pub(super) fn n_files(&self) -> usize {
         self.files.len()
     }
@@ -210,8 +209,7 @@ impl PartBuilder {
     pub(super) fn push_text(&mut self, text: &str) -> Result<Text, Error> {
         let start = u32::try_from(self.strings.len()).map_err(|_| Error::TooLarge)?;
         // Only headings of sections can be longer; they are truncated.
-        let length = (0..=text.len().min(usize::from(u16::MAX))).rev().find(|at| text.is_char_boundary(*at));
-        let text = &text[..length.unwrap_or_default()];
+        let text = &text[..text.floor_char_boundary(usize::from(u16::MAX))];
         self.strings.extend_from_slice(text.as_bytes());
         Ok(Text { start, length: text.len() as u16, part: self.part })
     }

@@ -228,7 +228,7 @@ struct Stamped(Stamp);
 
 impl Stamped {
     fn read(path: &Path) -> Result<Self, BuildError> {
-        Ok(Self(Stamp::of(&std::fs::metadata(path).map_err(BuildError::read(path))?)))
+        Ok(Self(Stamp::from_metadata(&std::fs::metadata(path).map_err(BuildError::read(path))?)))
     }
 
     fn check(&self, plan: &SourcePlan) -> Result<(), BuildError> {

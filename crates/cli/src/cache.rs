@@ -198,7 +198,7 @@ pub fn run(args: &CacheArgs) -> anyhow::Result<ExitCode> {
 }
 
 impl State {
-    fn of(state: EntryState) -> Self {
+    fn new(state: EntryState) -> Self {
         match state {
             EntryState::Useful => Self::Useful,
             EntryState::Orphaned => Self::Orphaned,
@@ -317,7 +317,7 @@ fn list(kinds: &KindArgs) -> anyhow::Result<Listed> {
         path: entry.path,
         bytes: entry.bytes,
         last_used: entry.used.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
-        state: State::of(entry.state),
+        state: State::new(entry.state),
     };
     let entries: Vec<EntryView> = for_each(kinds, Kind::list)?.into_iter().map(view).collect();
     let bytes = entries.iter().map(|entry| entry.bytes).sum();

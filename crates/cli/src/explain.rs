@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     fn node(name: &'static str, combination: Combination, parts: Vec<Explanation>) -> Explanation {
-        Explanation { name, value: combination.of(&parts), combination: Some(combination), parts }
+        Explanation { name, value: combination.combine(&parts), combination: Some(combination), parts }
     }
 
     fn leaf(name: &'static str, value: f32) -> Explanation {

@@ -82,7 +82,7 @@ impl CommandLine {
     }
 
     fn states(&self, paths: &[PathBuf]) -> anyhow::Result<Vec<StatusView>> {
-        let state = |path: &PathBuf| Ok(StatusView::of(Index::status(path, &self.options(path))?));
+        let state = |path: &PathBuf| Ok(StatusView::new(Index::status(path, &self.options(path))?));
         paths.iter().map(state).collect()
     }
 

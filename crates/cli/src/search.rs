@@ -142,7 +142,7 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     mem::forget(session);
     let nothing = nothing.as_str();
     let unsure = "No match clearly answers the query; showing the closest ones";
-    results::print(&answer, &layout, &Words { nothing, unsure }, |text| marks.of(text))
+    results::print(&answer, &layout, &Words { nothing, unsure }, |text| marks.ranges(text))
 }
 
 /// Runs `quarry search --kind commit`.

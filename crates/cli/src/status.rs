@@ -58,7 +58,7 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let history = quarry_walk::base_directory(&searched).ok().and_then(quarry_related::history_status);
     status.ignored.iter().for_each(|path| tell_ignored(path));
     if args.json {
-        output::print_json(&Printed { status: StatusView::of(status), history })?;
+        output::print_json(&Printed { status: StatusView::new(status), history })?;
     } else {
         output::print(&(text(&status, &settings) + &history.map(history_line).unwrap_or_default()))?;
     }

@@ -95,7 +95,7 @@ pub enum EntryKind {
 
 impl EntryKind {
     /// Converts the standard library's type.
-    pub(crate) fn of(found: FileType) -> Self {
+    pub(crate) fn from_file_type(found: FileType) -> Self {
         if found.is_symlink() {
             Self::Link
         } else if found.is_dir() {

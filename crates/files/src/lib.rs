@@ -168,7 +168,7 @@ pub fn read_start(file: File, limit: u64) -> io::Result<Vec<u8>> {
 }
 
 fn check_regular(found: &Metadata) -> io::Result<()> {
-    EntryKind::of(found.file_type()).check_file()
+    EntryKind::from_file_type(found.file_type()).check_file()
 }
 
 #[cfg(test)]

@@ -427,7 +427,7 @@ pub(crate) async fn status(State(app): State<App>, params: Params) -> Answered<S
     params.only(&["tree"])?;
     let root = params.get("tree").map_or(Ok(0), |name| app.trees.number(name))?;
     let trees = app.trees.clone();
-    Ok(Json(app.gate.run(move || Ok(StatusView::of(trees.status(root)?))).await?))
+    Ok(Json(app.gate.run(move || Ok(StatusView::new(trees.status(root)?))).await?))
 }
 
 pub(crate) async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {

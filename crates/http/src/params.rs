@@ -33,7 +33,7 @@ impl Params {
     pub(crate) fn parse(query: &str) -> Result<Self, Problem> {
         let pairs = form_urlencoded::parse(query.as_bytes())
             .map(|(name, value)| (own_name(&name).to_owned(), value.into_owned()));
-        Self::of(pairs, MAX_VALUE_BYTES)
+        Self::from_pairs(pairs, MAX_VALUE_BYTES)
     }
 
     /// Of an object of JSON, whose query may be longer than in an address.
@@ -60,10 +60,13 @@ impl Params {
             let wrong = || Problem::bad_request(format!("{name}: expected {expected}"));
             pairs.extend(texts.ok_or_else(wrong)?.into_iter().map(|text| (name.to_owned(), text)));
         }
-        Self::of(pairs.into_iter(), max_query_bytes)
+        Self::from_pairs(pairs.into_iter(), max_query_bytes)
     }
 
-    fn of(pairs: impl Iterator<Item = (String, String)>, max_query_bytes: usize) -> Result<Self, Problem> {
+    fn from_pairs(
+        pairs: impl Iterator<Item = (String, String)>,
+        max_query_bytes: usize,
+    ) -> Result<Self, Problem> {
         let pairs: Vec<(String, String)> = pairs.take(MAX_PARAMS + 1).collect();
         if pairs.len() > MAX_PARAMS {
             return Err(Problem::bad_request(format!("more than {MAX_PARAMS} parameters; leave some out")));

@@ -77,20 +77,20 @@ pub(crate) struct TreeSummary {
 impl Current {
     /// Example questions, computed once from files.
     pub(crate) fn examples(&self) -> &Examples {
-        self.examples.get_or_init(|| Examples::of(&self.tree.tree()))
+        self.examples.get_or_init(|| Examples::collect(&self.tree.tree()))
     }
 
     /// Contents of each tree, counted once.
     pub(crate) fn summaries(&self) -> &[TreeSummary] {
         self.summaries.get_or_init(|| {
             let tree = self.tree.tree();
-            (0..tree.n_paths()).map(|number| TreeSummary::of(&tree, number)).collect()
+            (0..tree.n_paths()).map(|number| TreeSummary::new(&tree, number)).collect()
         })
     }
 }
 
 impl TreeSummary {
-    fn of(tree: &Tree, number: usize) -> Self {
+    fn new(tree: &Tree, number: usize) -> Self {
         if tree.is_elsewhere() {
             return Self::default();
         }

@@ -215,7 +215,7 @@ impl Index {
             rows.extend(units.map(|unit| self.table.units[unit].file as usize));
         }
         let definitions = self.definitions_named(&wanted.names)?;
-        let modules = Modules::of(self);
+        let modules = Modules::new(self);
         // Languages of other families do not call the definitions. Markup and notebooks may contain any language.
         let families: HashSet<&str> =
             targets.iter().filter_map(|hit| language_named(&hit.language)).map(Language::family).collect();
@@ -314,7 +314,7 @@ impl Index {
             let units: BTreeSet<usize> = self.units_of_files[row].clone().collect();
             let Some(file) = self.called_file(row, &Asked::Units(&units)) else { return Ok(Vec::new()) };
             let definitions = self.definitions_named(&file.names_in(&units))?;
-            let sites = file.sites_in(&units, &definitions, &Modules::of(self)).into_iter();
+            let sites = file.sites_in(&units, &definitions, &Modules::new(self)).into_iter();
             let is_certain = |site: &CallSite| site.is_certain && !site.definitions.is_empty();
             Ok(sites.map(|(_, site)| site).filter(is_certain).collect())
         })
@@ -338,7 +338,7 @@ impl Index {
         let Some(file) = self.called_file(row, &Asked::Units(&units)) else { return Ok(calls) };
         let names = file.names_in(&units);
         let definitions = self.definitions_named(&names)?;
-        let modules = Modules::of(self);
+        let modules = Modules::new(self);
         let callees: &mut Vec<Callee> = &mut calls.found;
         let mut numbers: HashMap<(Arc<[usize]>, String), usize> = HashMap::new();
         for (_, site) in file.sites_in(&units, &definitions, &modules) {
@@ -382,7 +382,7 @@ impl Index {
     /// All definitions with one of some names.
     fn definitions_named<'a>(&'a self, names: &BTreeSet<&str>) -> Result<Definitions<'a>, Error> {
         let mut definitions: HashMap<&str, Vec<Candidate>> = HashMap::new();
-        let mut packages = Packages::of(self);
+        let mut packages = Packages::new(self);
         for name in names {
             let folded = folded(name);
             let units = match folded.is_empty() {

@@ -61,7 +61,7 @@ pub(crate) struct Origin {
 
 impl Index {
     /// An index of some trees, without searched paths yet.
-    pub(crate) fn of(
+    pub(crate) fn from_parts(
         trees: Vec<roots::Tree>,
         table: Table,
         lexical: LexicalIndex,

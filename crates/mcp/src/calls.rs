@@ -44,7 +44,7 @@ pub(crate) fn callers_text(
     calls: &Calls<CallSite>,
     size: Size,
 ) -> String {
-    let of = of(paths, name, definitions);
+    let subject = described_definitions(paths, name, definitions);
     let (sites, unfinished) = (&calls.found, unfinished_text(paths, &calls.unfinished));
     if sites.is_empty() {
         let elsewhere = match calls.n_elsewhere {
@@ -53,7 +53,7 @@ pub(crate) fn callers_text(
         };
         let calls = match definitions {
             [] => format!("No calls of {} found; nothing in the tree defines it.", quoted_start(name)),
-            _ => format!("No calls of {of} found.{elsewhere}"),
+            _ => format!("No calls of {subject} found.{elsewhere}"),
         };
         return format!("{calls}\n{unfinished}");
     }
@@ -61,7 +61,7 @@ pub(crate) fn callers_text(
         0 => String::new(),
         n => format!(", {n} matched by name only"),
     };
-    let head = format!("{} of {of}{by_name}:\n{unfinished}", counted(sites.len(), "call"));
+    let head = format!("{} of {subject}{by_name}:\n{unfinished}", counted(sites.len(), "call"));
     let mut text = BudgetedText::new(&head, size.max_tokens);
     let line = |(number, site): (usize, &CallSite)| {
         let code = numbered(site.line, &site.text);
@@ -169,7 +169,7 @@ fn unfinished_text(paths: &Paths, files: &[UnfinishedFile]) -> String {
     }
 }
 
-fn of(paths: &Paths, name: &str, definitions: &[Hit]) -> String {
+fn described_definitions(paths: &Paths, name: &str, definitions: &[Hit]) -> String {
     match definitions {
         [] => format!("{}, which nothing in the tree defines", quoted_start(name)),
         [hit] => paths.position(hit),

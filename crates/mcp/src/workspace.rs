@@ -108,7 +108,7 @@ pub struct SearchedUnit {
 }
 
 impl SearchedUnit {
-    fn of(tree: &Tree, hit: &Hit) -> Self {
+    fn new(tree: &Tree, hit: &Hit) -> Self {
         Self { path: tree.path_in_common(hit), start_line: hit.start_line, end_line: hit.end_line }
     }
 }
@@ -124,7 +124,7 @@ pub struct Progress {
 
 impl Progress {
     /// The progress that an event of a build marks; `None` if its step takes no time.
-    fn of(event: &Event) -> Option<Self> {
+    fn from_event(event: &Event) -> Option<Self> {
         event.progress().map(|(share, message)| Self { share, message })
     }
 }
@@ -341,13 +341,13 @@ impl Workspace {
     /// Returns true if a tree has a file or directory at a path.
     fn has(&self, tree: usize, path: &str) -> bool {
         let Ok(listing) = self.listing(tree) else { return false };
-        TreePath::of(path, &self.roots(tree), &paths(&listing)).is_ok()
+        TreePath::resolve(path, &self.roots(tree), &paths(&listing)).is_ok()
     }
 
     /// Passes a notice on, and reports the progress of a call.
     fn heed(&self, notice: Notice, report: ReportProgress) {
         if let Notice::Event(event) = notice {
-            Progress::of(event).into_iter().for_each(report);
+            Progress::from_event(event).into_iter().for_each(report);
         }
         heed(notice, &self.unsaved, self.notices.as_deref());
     }
@@ -394,7 +394,7 @@ impl Workspace {
     fn part(&self, place: Option<usize>, path: &str) -> Result<TreePath, ToolError> {
         let Some(tree) = place.filter(|_| !path.is_empty()) else { return Ok(TreePath::Root) };
         let listing = self.listing(tree)?;
-        TreePath::of(path, &self.roots(tree), &paths(&listing))
+        TreePath::resolve(path, &self.roots(tree), &paths(&listing))
     }
 
     /// The tree and the file that a path names.
@@ -427,7 +427,7 @@ impl Workspace {
         if is_unsure && search.detail == Detail::Brief {
             found.hits.truncate(NEAREST);
         }
-        let searched = found.hits.iter().map(|hit| SearchedUnit::of(tree, hit)).collect();
+        let searched = found.hits.iter().map(|hit| SearchedUnit::new(tree, hit)).collect();
         let results = results(&tree.index, &found, search.detail, &self.prefixes(snapshot));
         let text = list(&heading, &results, search.detail, max_tokens);
         let tokens = || Tokens { given: count_tokens(&text), of_file: None };
@@ -455,7 +455,7 @@ impl Workspace {
                 prefixes: &self.prefixes(snapshot),
             },
         )?;
-        let shown = found.shown.iter().map(|unit| SearchedUnit::of(tree, &index.unit(*unit))).collect();
+        let shown = found.shown.iter().map(|unit| SearchedUnit::new(tree, &index.unit(*unit))).collect();
         let tokens = || Tokens {
             given: count_tokens(&found.text),
             of_file: Some(context::file_tokens(index, &found.shown)),
@@ -545,7 +545,7 @@ impl Workspace {
         };
         let limit = of.size.k(snapshot.defaults.limit);
         let question = Question { subject: &subject, kinds: &asked.kinds, limit, open_time: Duration::ZERO };
-        let found = self.related.of(tree).answer(tree, &question).map_err(|error| match error {
+        let found = self.related.get(tree).answer(tree, &question).map_err(|error| match error {
             RelatedError::NoDefinition { path, line } => ToolError::NoDefinition { path, line },
             RelatedError::Index(error) => error.into(),
             error => ToolError::Related(error),
@@ -721,7 +721,7 @@ mod tests {
 
     #[test]
     fn progress_goes_from_reading_to_embedding() {
-        let share = |event: Event| Progress::of(&event).map(|progress| progress.share);
+        let share = |event: Event| Progress::from_event(&event).map(|progress| progress.share);
         assert_eq!(share(Event::Read { done: 1, total: 2 }), Some(0.25));
         assert_eq!(share(Event::Embedded { done: 1, total: 2 }), Some(0.75));
         assert_eq!(share(Event::Embedded { done: 0, total: 0 }), Some(0.5));

@@ -87,7 +87,7 @@ pub(crate) fn tree_of_head(key: &str) -> Option<&str> {
 }
 
 impl Head {
-    pub(crate) fn of(state: String) -> Self {
+    pub(crate) fn new(state: String) -> Self {
         Self { format: FORMAT, state }
     }
 

@@ -123,7 +123,7 @@ pub fn upload(
         files: file_lists(&files).into_iter().map(|list| lists.add(&list)).collect(),
         terms: term_lists(&counts).into_iter().map(|list| (list[0].0.clone(), lists.add(&list))).collect(),
     };
-    let head = Head::of(lists.add(&state));
+    let head = Head::new(lists.add(&state));
     let old_lists: HashSet<&String> = before.iter().flat_map(|(head, state)| state.lists(head)).collect();
     lists.records.retain(|records| records.last().is_some_and(|first| !old_lists.contains(&first.key)));
     tree.put(lists.records.concat())?;

@@ -71,7 +71,7 @@ pub(crate) struct Row(
 
 impl Row {
     /// Returns `None` for a result that is a file.
-    fn of(result: ResultView) -> Option<PyResult<Self>> {
+    fn from_result(result: ResultView) -> Option<PyResult<Self>> {
         let ResultView { rank, score, root, path, language, unit, .. } = result;
         let UnitView { start_line, end_line, name, kind, signature, snippet, parts, is_outdated, .. } = unit?;
         let code = (!is_outdated).then_some(snippet);
@@ -88,9 +88,9 @@ impl Row {
 pub(crate) struct Found(Vec<Row>, Option<bool>, f64, f64, Vec<String>);
 
 impl Found {
-    fn of<Q>(answer: Answer<Q>) -> PyResult<Self> {
+    fn from_answer<Q>(answer: Answer<Q>) -> PyResult<Self> {
         let Answer { results, confident, confidence, took_ms, notes, .. } = answer;
-        let rows = results.into_iter().filter_map(Row::of).collect::<PyResult<_>>()?;
+        let rows = results.into_iter().filter_map(Row::from_result).collect::<PyResult<_>>()?;
         Ok(Self(rows, confident, as_in_json(confidence), took_ms, notes))
     }
 }
@@ -195,7 +195,7 @@ impl Index {
             let found = quarry_session::search(&tree.index, asked.clone(), &units)?;
             Ok(found.answer(tree, &SHOWN, Duration::ZERO)?)
         })?;
-        Found::of(answer)
+        Found::from_answer(answer)
     }
 
     /// The answer of `quarry similar` for a line of a file of a searched path, given by its number.
@@ -216,7 +216,7 @@ impl Index {
             let found = quarry_session::similar(&tree.index, &given, &units)?;
             Ok(Some(found.answer(tree, &SHOWN, Duration::ZERO)?))
         })?;
-        Found::of(answer.ok_or_else(|| nothing_at(&asked, line))?)
+        Found::from_answer(answer.ok_or_else(|| nothing_at(&asked, line))?)
     }
 
     /// The answer of `quarry callers --json`, or of `quarry callees --json`.
@@ -262,7 +262,7 @@ impl Index {
         let background = Arc::clone(&self.related);
         let found = self.ask(py, move |tree, _| {
             let question = Question { subject: &subject, kinds: &kinds, limit, open_time: Duration::ZERO };
-            match background.of(tree).answer(tree, &question) {
+            match background.get(tree).answer(tree, &question) {
                 Err(RelatedError::Index(error)) => Err(error.into()),
                 found => Ok(found.map_err(raised)),
             }
@@ -305,7 +305,7 @@ impl Index {
         let status = interruptible(py, move || {
             let status = |path: &PathBuf| {
                 let options = choice.options(&Settings::load(path)?);
-                Ok(StatusView::of(quarry_index::Index::status(path, &options)?))
+                Ok(StatusView::new(quarry_index::Index::status(path, &options)?))
             };
             paths.iter().map(status).collect::<Result<Vec<_>, SessionError>>()
         })?;

@@ -150,7 +150,7 @@ impl RelatedTree {
             query: subject.text(),
             root,
             roots,
-            targets: targets.iter().map(|unit| DefinitionView::of(tree, &tree.index.unit(*unit))).collect(),
+            targets: targets.iter().map(|unit| DefinitionView::new(tree, &tree.index.unit(*unit))).collect(),
             results,
             commits: wants_commits.then(|| sources.commits(&targets, limit)),
             places: self.relations.len(),

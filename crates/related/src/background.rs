@@ -58,7 +58,7 @@ impl Drop for Background {
 impl Background {
     /// The relations of a tree, with as much of its history as is read.
     #[must_use]
-    pub fn of(&self, tree: &Tree) -> Arc<RelatedTree> {
+    pub fn get(&self, tree: &Tree) -> Arc<RelatedTree> {
         self.start(tree);
         let state = self.reading.lock();
         let (state, _) = self

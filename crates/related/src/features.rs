@@ -115,7 +115,7 @@ features! {
 impl Features {
     /// Those with some values, in the order of [`FEATURES`]; missing values are 0.
     #[must_use]
-    pub fn of(values: &[f32]) -> Self {
+    pub fn from_values(values: &[f32]) -> Self {
         let mut rest = values.iter().copied();
         Self::read(&mut || rest.next().unwrap_or_default())
     }

@@ -155,10 +155,10 @@ impl Relations {
         if let Some(path) = kept_at.filter(|_| is_new) {
             let _ = stored.write(path);
         }
-        Self::of(index, &files, &stored)
+        Self::from_stored(index, &files, &stored)
     }
 
-    fn of(index: &Index, linked: &[LinkedFile], stored: &Stored) -> Self {
+    fn from_stored(index: &Index, linked: &[LinkedFile], stored: &Stored) -> Self {
         let text = |number: u32| stored.texts.get(number as usize).map_or("", String::as_str);
         let n_files = linked.len();
         let mut relations = Self {

@@ -205,7 +205,7 @@ pub struct CallsQuestion<'a> {
 impl DefinitionView {
     /// The view of a unit.
     #[must_use]
-    pub fn of(tree: &Tree, hit: &Hit) -> Self {
+    pub fn new(tree: &Tree, hit: &Hit) -> Self {
         Self {
             root: tree.root_of(hit),
             path: hit.path.clone(),
@@ -218,7 +218,7 @@ impl DefinitionView {
     }
 
     fn of_units(tree: &Tree, units: &[usize]) -> Vec<Self> {
-        units.iter().map(|unit| Self::of(tree, &tree.index.unit(*unit))).collect()
+        units.iter().map(|unit| Self::new(tree, &tree.index.unit(*unit))).collect()
     }
 }
 
@@ -235,7 +235,7 @@ pub fn callers(tree: &Tree, question: &CallsQuestion, calls: &Calls<CallSite>) -
             path: site.path.clone(),
             line: site.line,
             text: site.text.clone(),
-            caller: site.caller.as_ref().map(|hit| DefinitionView::of(tree, hit)),
+            caller: site.caller.as_ref().map(|hit| DefinitionView::new(tree, hit)),
             callee: site.callee.clone(),
             receiver: site.receiver.clone(),
             certain: site.is_certain,
@@ -248,13 +248,13 @@ pub fn callers(tree: &Tree, question: &CallsQuestion, calls: &Calls<CallSite>) -
         query: question.query.to_owned(),
         root,
         roots,
-        definitions: question.definitions.iter().map(|hit| DefinitionView::of(tree, hit)).collect(),
+        definitions: question.definitions.iter().map(|hit| DefinitionView::new(tree, hit)).collect(),
         callers: sites.iter().take(question.limit).map(view).collect(),
         total: sites.len(),
         by_name: calls.n_by_name(),
         elsewhere: calls.n_elsewhere,
         unfinished: UnfinishedView::all(tree, &calls.unfinished),
-        behind: BehindView::of(tree),
+        behind: BehindView::for_tree(tree),
         took_ms: milliseconds(question.took),
         open_ms: milliseconds(question.open_time),
     }
@@ -266,7 +266,7 @@ pub fn callees(tree: &Tree, question: &CallsQuestion, found: &[Calls<Callee>]) -
     let of = |(hit, callees): (&Hit, &Calls<Callee>)| {
         let callees = &callees.found;
         let mut view = CalleesOfDefinition {
-            definition: DefinitionView::of(tree, hit),
+            definition: DefinitionView::new(tree, hit),
             callees: Vec::new(),
             unknown: Vec::new(),
             external: Vec::new(),
@@ -291,7 +291,7 @@ pub fn callees(tree: &Tree, question: &CallsQuestion, found: &[Calls<Callee>]) -
         roots,
         definitions: question.definitions.iter().zip(found).map(of).collect(),
         unfinished,
-        behind: BehindView::of(tree),
+        behind: BehindView::for_tree(tree),
         took_ms: milliseconds(question.took),
         open_ms: milliseconds(question.open_time),
     }

@@ -82,7 +82,7 @@ pub struct ChangedFile {
 impl BehindView {
     /// The changed files of a tree; none if its index is up to date.
     #[must_use]
-    pub fn of(tree: &Tree) -> Option<Self> {
+    pub fn for_tree(tree: &Tree) -> Option<Self> {
         let behind = tree.changed_files()?;
         let file =
             |(root, path): &(usize, String)| ChangedFile { root: tree.root(*root), path: path.clone() };

@@ -140,7 +140,7 @@ impl Marks {
 
     /// The parts of a line that matched an expression; without expressions, those with a term.
     #[must_use]
-    pub fn of(&self, line: &str) -> Vec<Range<usize>> {
+    pub fn ranges(&self, line: &str) -> Vec<Range<usize>> {
         match self.expressions.as_slice() {
             [] => snippet::matches(line, &self.terms),
             expressions => exact::ranges(expressions, line),
@@ -374,7 +374,7 @@ impl<Q> Found<Q> {
             }
             _ => self.hits.iter().chain(&self.further).cloned().collect(),
         };
-        Facets::of(&units, directory)
+        Facets::new(&units, directory)
     }
 
     /// The marks of the parts of a line that matched.
@@ -443,7 +443,7 @@ impl<Q> Found<Q> {
             confidence: self.confidence,
             quality: self.quality,
             notes,
-            behind: BehindView::of(tree),
+            behind: BehindView::for_tree(tree),
             took_ms: milliseconds(self.start.elapsed()),
             open_ms: milliseconds(open_time),
         };

@@ -132,7 +132,7 @@ impl OpenChoice {
     }
 
     fn model_choice(&self, path: &Path, settings: &Settings) -> Result<ModelChoice, Error> {
-        let choice = ModelChoice::of(self.model.as_deref(), path, &self.options(settings), settings)?;
+        let choice = ModelChoice::resolve(self.model.as_deref(), path, &self.options(settings), settings)?;
         Ok(choice.reranked(self.rerank.as_ref(), settings))
     }
 }
@@ -473,7 +473,7 @@ impl Session {
             }));
             let loss = match &answered {
                 Ok(Ok(_)) => None,
-                Ok(Err(error)) => Loss::of(error.as_ref()),
+                Ok(Err(error)) => Loss::find(error.as_ref()),
                 Err(_) => Some(Loss::Damaged),
             };
             let update = match loss {
@@ -510,7 +510,7 @@ impl Session {
         let opened = catch_unwind(AssertUnwindSafe(|| self.open(update, notices)));
         let may_be_built = matches!(update, Update::IfPossible | Update::Required);
         let snapshot = match opened {
-            Ok(Err(error)) if may_be_built && matches!(Loss::of(&error), Some(Loss::Damaged)) => {
+            Ok(Err(error)) if may_be_built && matches!(Loss::find(&error), Some(Loss::Damaged)) => {
                 self.open(Update::Anew, notices)?
             }
             Err(_) if may_be_built => self.open(Update::Anew, notices)?,
@@ -706,7 +706,7 @@ enum Loss {
 }
 
 impl Loss {
-    fn of<'e>(error: &'e (dyn StdError + 'static)) -> Option<Self> {
+    fn find<'e>(error: &'e (dyn StdError + 'static)) -> Option<Self> {
         let mut errors =
             std::iter::successors(Some(error), |error: &&'e (dyn StdError + 'static)| (*error).source());
         errors.find_map(|error| {

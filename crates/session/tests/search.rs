@@ -29,15 +29,15 @@ impl Fixture {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("net.py"), NET).unwrap();
         fs::write(directory.path().join("disk.py"), DISK).unwrap();
-        Self::of(directory)
+        Self::index(directory)
     }
 
     /// The same directory, indexed anew.
     fn opened_again(self) -> Self {
-        Self::of(self.directory)
+        Self::index(self.directory)
     }
 
-    fn of(directory: TempDir) -> Self {
+    fn index(directory: TempDir) -> Self {
         let index = tempfile::tempdir().unwrap();
         let options = OpenOptions { directory: Some(index.path().join("index")), ..OpenOptions::default() };
         let opened = Index::open_or_build(directory.path(), &options, None, &|_| {}).unwrap();

@@ -299,7 +299,7 @@ impl TextBuilder<'_> {
             }
         }
         let bytes = start..self.bytes.len();
-        let magic = CellMagic::of(&self.bytes[bytes.clone()], language);
+        let magic = CellMagic::parse(&self.bytes[bytes.clone()], language);
         self.notebook.cells.push(Cell { bytes, language: magic.language, magic_bytes: magic.bytes });
     }
 

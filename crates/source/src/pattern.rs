@@ -191,7 +191,7 @@ impl<'a> Parser<'a> {
             }
         } else if self.take("\"") {
             let text = self.quoted()?;
-            tests.push(NodeTest::of(Kind::One(self.kind(&text, false)?)));
+            tests.push(NodeTest::new(Kind::One(self.kind(&text, false)?)));
         } else if self.take("(") {
             self.skip_space();
             if self.rest.starts_with(['(', '[']) {
@@ -203,7 +203,7 @@ impl<'a> Parser<'a> {
                 tests.push(self.node()?);
             }
         } else if self.name() == "_" {
-            tests.push(NodeTest::of(Kind::Any));
+            tests.push(NodeTest::new(Kind::Any));
         } else {
             return Err(PatternError::Unknown);
         }
@@ -240,7 +240,7 @@ impl<'a> Parser<'a> {
                 id => Kind::One(id),
             },
         };
-        let mut test = NodeTest::of(kind);
+        let mut test = NodeTest::new(kind);
         let mut is_immediate = false;
         loop {
             self.skip_space();
@@ -345,7 +345,7 @@ impl Condition {
 }
 
 impl NodeTest {
-    fn of(kind: Kind) -> Self {
+    fn new(kind: Kind) -> Self {
         Self { kind, captures: Vec::new(), absent: Vec::new(), children: Vec::new(), is_closed: false }
     }
 }

@@ -6,7 +6,7 @@ use quarry_embed::Embedder;
 use serde_json::json;
 
 fn model() -> Copy {
-    Copy::of("tiny-jina-v3")
+    Copy::new("tiny-jina-v3")
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn without_adapters_it_has_no_tasks() {
         ":separation",
         &["config.json: has no adapters for tasks", "leave out the option `separation`"],
     );
-    check_error(&Copy::of("tiny-bert"), ":separation", &["has no adapters for tasks"]);
+    check_error(&Copy::new("tiny-bert"), ":separation", &["has no adapters for tasks"]);
 }
 
 #[test]

@@ -208,7 +208,7 @@ pub struct Stamp {
 impl Stamp {
     /// The stamp of a file.
     #[must_use]
-    pub fn of(metadata: &Metadata) -> Self {
+    pub fn from_metadata(metadata: &Metadata) -> Self {
         let (changed_ns, inode) = change_and_inode(metadata);
         Self { bytes: metadata.len(), modified_ns: modified_ns(metadata), changed_ns, inode }
     }
@@ -338,7 +338,7 @@ pub fn list(root: &Path, options: &WalkOptions) -> Result<Listing, WalkError> {
                 if matches!(skipped.reason, SkipReason::UnknownLanguage | SkipReason::TooLarge) {
                     let path = portable(&skipped.path);
                     let flags = flags_below(&let_through, Path::new(&path)) | path_flags(&path);
-                    let language = options.languages.of(Path::new(&path));
+                    let language = options.languages.language_for(Path::new(&path));
                     let language = language.or_else(|| quarry_source::language_for(Path::new(&path), b""));
                     listing.others.push(OtherFile { path, bytes, flags, language });
                 }
@@ -577,7 +577,7 @@ fn classify(
     if !metadata.is_file() {
         return Err(skip(SkipReason::NotAFile));
     }
-    let by_name = options.languages.of(&path).or_else(|| quarry_source::language_for(&path, b""));
+    let by_name = options.languages.language_for(&path).or_else(|| quarry_source::language_for(&path, b""));
     let language =
         by_name.or_else(|| may_be_script(&path, &metadata).then(|| script_language(directory, &path))?);
     let Some(language) = language else { return Err(skip(SkipReason::UnknownLanguage)) };
@@ -585,7 +585,12 @@ fn classify(
         return Err(skip(SkipReason::TooLarge));
     }
     let Some(utf8) = path.to_str() else { return Err(skip(SkipReason::NotUtf8)) };
-    Ok(ListedFile { path: portable(utf8), stamp: Stamp::of(&metadata), language, flags: FileFlags::empty() })
+    Ok(ListedFile {
+        path: portable(utf8),
+        stamp: Stamp::from_metadata(&metadata),
+        language,
+        flags: FileFlags::empty(),
+    })
 }
 
 /// A path with `/` between its parts.

@@ -239,7 +239,7 @@ fn cells<'a>(
     level: Level,
     measures: &'a [&'a str],
 ) -> impl Iterator<Item = String> + 'a {
-    let summary = summaries.of(level);
+    let summary = summaries.get(level);
     let mean = move |measure: &&str| shown::format_defined(summary.metrics.get(*measure).copied());
     let interval = summary.intervals.get(MAIN).map(|interval| shown::format_interval(*interval));
     measures.iter().map(mean).chain([interval.unwrap_or_default()])

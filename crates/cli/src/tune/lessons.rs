@@ -24,11 +24,11 @@ const SAME_CODE: f64 = 0.9;
 ///
 /// # Errors
 /// When the pairs cannot be read.
-pub fn of(args: &TuneArgs, files: &[SourceFile]) -> anyhow::Result<(HoldOut, Vec<FunctionPair>)> {
+pub fn collect(args: &TuneArgs, files: &[SourceFile]) -> anyhow::Result<(HoldOut, Vec<FunctionPair>)> {
     let mut options =
         SelfBenchmarkOptions { queries: usize::MAX, seed: args.seed, ..SelfBenchmarkOptions::default() };
     options.history.commits = args.commits;
-    let functions = Functions::of(files);
+    let functions = Functions::collect(files);
     let benchmark = questions_about(&functions, &args.path, files, Vec::new(), &options);
     benchmark.notes.iter().for_each(|text| output::note(text));
     let is_held_out = held_out_functions(&functions, args.hold_out, args.seed);

@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     /// The report on two sources of 40 questions, whose values change by `changes` on average.
-    fn of(changes: [f64; 2]) -> Report {
+    fn report_on(changes: [f64; 2]) -> Report {
         let query = LabeledQuery { text: String::new(), answers: vec![] };
         let questions = Questions { queries: vec![query; 40], ..Questions::default() };
         let set = |source| QuerySet { source, view: View::default(), questions: questions.clone() };
@@ -227,12 +227,12 @@ mod tests {
 
     #[test]
     fn only_what_is_better_and_by_no_source_worse_is_kept() {
-        assert!(of([0.1, 0.0]).is_better);
-        let worse = of([0.6, -0.1]);
+        assert!(report_on([0.1, 0.0]).is_better);
+        let worse = report_on([0.6, -0.1]);
         assert!(worse.overall.difference > 0.0 && worse.overall.p < 0.05 && !worse.is_better);
         assert!(worse.decision("tree", false).contains("worse by commit"));
-        let same = of([0.0, 0.0]);
+        let same = report_on([0.0, 0.0]);
         assert!(!same.is_better && same.overall.p > 0.9);
-        assert!(!of([-0.1, -0.1]).is_better);
+        assert!(!report_on([-0.1, -0.1]).is_better);
     }
 }

@@ -38,7 +38,7 @@ impl CachedVectors {
                 let outcome = match remove(&directory, &path, dry_run) {
                     Ok(true) => PruneOutcome::Removed(bytes),
                     Ok(false) => PruneOutcome::InUse,
-                    Err(error) => PruneOutcome::of(Err(error), bytes),
+                    Err(error) => PruneOutcome::new(Err(error), bytes),
                 };
                 Pruned { what, path, outcome }
             })

@@ -71,7 +71,7 @@ pub struct Summaries {
 impl Summaries {
     /// Those of a level.
     #[must_use]
-    pub fn of(&self, level: Level) -> &Summary {
+    pub fn get(&self, level: Level) -> &Summary {
         match level {
             Level::Functions => &self.functions,
             Level::Modules => &self.modules,

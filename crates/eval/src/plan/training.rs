@@ -319,7 +319,7 @@ impl TrainingPlan {
 
 impl TrainedModels {
     /// The directories of a model, one for each seed.
-    fn of(&self, name: &str) -> &[PathBuf] {
+    fn get(&self, name: &str) -> &[PathBuf] {
         self.directories.get(name).map_or(&[], Vec::as_slice)
     }
 
@@ -327,7 +327,7 @@ impl TrainedModels {
     /// others are in the directory of the data.
     pub(super) fn located(&self, path: &Path, data: &Path, seed: usize) -> PathBuf {
         let Some((name, options)) = trained_name(path) else { return data.join(path) };
-        let directories = self.of(name);
+        let directories = self.get(name);
         let Some(directory) = directories.get(seed).or(directories.first()) else { return data.join(path) };
         if options.is_empty() {
             return directory.clone();
@@ -341,7 +341,7 @@ impl TrainedModels {
     /// Number of seeds over which a method is measured: the number of its trained models with several seeds; those with
     /// one are used with each.
     pub(super) fn n_seeds(&self, paths: &[&Path]) -> Result<usize, EvalError> {
-        let of = |path: &&Path| Some(self.of(trained_name(path)?.0).len());
+        let of = |path: &&Path| Some(self.get(trained_name(path)?.0).len());
         let mut numbers: Vec<usize> = paths.iter().filter_map(of).filter(|n| *n != 1).collect();
         numbers.dedup();
         match numbers[..] {

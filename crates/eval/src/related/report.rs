@@ -71,7 +71,7 @@ pub struct Means {
 impl Means {
     /// Means of reciprocal ranks and recalls by repository, with equal weight for each repository; `None` if there
     /// are none.
-    fn of(repositories: &[Vec<[f64; 2]>], bootstrap: &Bootstrap) -> Result<Option<Self>, EvalError> {
+    fn compute(repositories: &[Vec<[f64; 2]>], bootstrap: &Bootstrap) -> Result<Option<Self>, EvalError> {
         let [ranks, shares] = [0, 1].map(|which| {
             let values = |questions: &Vec<[f64; 2]>| questions.iter().map(|values| values[which]).collect();
             let asked = repositories.iter().filter(|questions| !questions.is_empty());
@@ -163,7 +163,9 @@ fn ranked(sample: &Sample, scorer: &Scorer, kind: QuestionKind, with_evidence: b
         *number != sample.target && kind.is_place(place.class) && (place.has_evidence || !with_evidence)
     });
     let mut scored: Vec<(u32, f32)> = places
-        .map(|(number, place)| (number, scorer.probability(place.class, &Features::of(&place.features))))
+        .map(|(number, place)| {
+            (number, scorer.probability(place.class, &Features::from_values(&place.features)))
+        })
         .collect();
     scored.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     scored.into_iter().map(|(number, _)| number).take(DEPTH).collect()
@@ -211,8 +213,8 @@ pub fn report(
                 files.push(answers.iter().filter_map(|values| values.files).collect());
             }
             found.questions.insert(kind, functions.iter().map(Vec::len).sum());
-            let files = Means::of(&files, bootstrap)?;
-            let functions = Means::of(&functions, bootstrap)?;
+            let files = Means::compute(&files, bootstrap)?;
+            let functions = Means::compute(&functions, bootstrap)?;
             let scores = |functions| MethodScores { method: name.to_owned(), functions, files };
             methods.extend(functions.map(scores));
         }
@@ -231,8 +233,9 @@ fn reliability_of(repositories: &[RepositorySamples], scorers: &[Scorer]) -> Res
         for sample in &repository.samples {
             for (number, place) in (0_u32..).zip(&sample.places) {
                 if number != sample.target && place.has_evidence {
-                    probabilities
-                        .push(f64::from(scorer.probability(place.class, &Features::of(&place.features))));
+                    probabilities.push(f64::from(
+                        scorer.probability(place.class, &Features::from_values(&place.features)),
+                    ));
                     outcomes.push(sample.is_changed(number));
                 }
             }

@@ -62,7 +62,7 @@ mod tests {
 
     fn asked(content: &str) -> (Vec<(String, Vec<u32>)>, usize) {
         let files = files(&[("a.py", content)]);
-        let questions = questions(&Functions::of(&files), Extent::Sentence);
+        let questions = questions(&Functions::collect(&files), Extent::Sentence);
         let of = |query: &LabeledQuery| {
             let lines = query.answers[0].iter().map(|target| target.lines.unwrap().0).collect();
             (query.text.clone(), lines)

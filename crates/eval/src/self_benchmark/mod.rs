@@ -188,7 +188,7 @@ pub fn questions(
     own: Vec<RepositoryQuery>,
     options: &SelfBenchmarkOptions,
 ) -> SelfBenchmark {
-    questions_about(&Functions::of(files), root, files, own, options)
+    questions_about(&Functions::collect(files), root, files, own, options)
 }
 
 /// Like [`questions`], with the `functions` of the files already known.

@@ -200,7 +200,7 @@ mod tests {
 
     fn asked(tree: &[(&str, &str)]) -> (Vec<(String, u32)>, Vec<&'static str>) {
         let files = files(tree);
-        let functions = Functions::of(&files);
+        let functions = Functions::collect(&files);
         let questions = questions(&files, &functions);
         let of = |query: &LabeledQuery| (query.text.clone(), query.answers[0][0].lines.unwrap().0);
         (questions.queries.iter().map(of).collect(), questions.left_out.into_keys().collect())

@@ -268,7 +268,7 @@ fn guide(guideline: &Guideline) -> Markup {
 }
 
 fn code(language: &str, text: &str) -> Markup {
-    let colored = ColoredLines::of(language, text);
+    let colored = ColoredLines::new(language, text);
     html! {
         div .code tabindex="0" role="region" aria-label="Code" {
             @for (index, line) in text.lines().enumerate() {

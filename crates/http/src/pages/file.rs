@@ -215,7 +215,7 @@ impl FilePage<'_> {
         let numbers: Vec<u32> = (0..all.len()).map(|index| self.text.line_number(index)).collect();
         let at = wanted.map_or(0, |line| numbers.partition_point(|number| *number < line));
         let at = at.min(all.len().saturating_sub(1));
-        let colored = ColoredLines::of(self.file.language(), &content);
+        let colored = ColoredLines::new(self.file.language(), &content);
         let current = wanted.and_then(|line| self.tree.index.unit_at_in(self.root, self.place.path, line));
         let current = current.map_or(0..0, |hit| hit.start_line..hit.end_line + 1);
         let marks = PageMarks::new(self.place.params);
@@ -227,7 +227,7 @@ impl FilePage<'_> {
                 let is_current = current.contains(&number);
                 let no_links = Vec::new();
                 let links = links.get(&index).unwrap_or(&no_links);
-                let shown = colored.line(index, text, &marks.of(text, is_current), links);
+                let shown = colored.line(index, text, &marks.ranges(text, is_current), links);
                 let shown = line(number, is_current, wanted == Some(number) && index == at, &shown);
                 if html.len() + shown.len() > MAX_CODE_BYTES && index > first {
                     break;
@@ -334,8 +334,8 @@ impl PageMarks {
         Self { is_exact: asked.is_exact(), marks: Marks::of_query(&asked, query_terms(&asked.words)) }
     }
 
-    fn of(&self, text: &str, is_current: bool) -> Vec<Range<usize>> {
-        if self.is_exact || is_current { apart(self.marks.of(text)) } else { Vec::new() }
+    fn ranges(&self, text: &str, is_current: bool) -> Vec<Range<usize>> {
+        if self.is_exact || is_current { apart(self.marks.ranges(text)) } else { Vec::new() }
     }
 }
 

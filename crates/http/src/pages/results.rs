@@ -385,14 +385,14 @@ impl ResultsShown<'_> {
         let content = SourceText::to_str(file);
         let source: String = content.split_inclusive('\n').skip(of_unit.start).take(of_unit.len()).collect();
         // The lines of a long unit are parsed without what is around them.
-        let whole = (source.len() <= MAX_UNIT_BYTES).then(|| ColoredLines::of(&hit.language, &source));
-        let marks = |text: &str| apart(self.marks.of(text));
+        let whole = (source.len() <= MAX_UNIT_BYTES).then(|| ColoredLines::new(&hit.language, &source));
+        let marks = |text: &str| apart(self.marks.ranges(text));
         let block = |block: &Block| {
             let own;
             let (colored, first) = match &whole {
                 Some(whole) if block.first_index >= of_unit.start => (whole, of_unit.start),
                 _ => {
-                    own = ColoredLines::of(&hit.language, &block.text());
+                    own = ColoredLines::new(&hit.language, &block.text());
                     (&own, block.first_index)
                 }
             };

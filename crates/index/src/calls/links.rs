@@ -135,7 +135,7 @@ impl Index {
     /// Prepares looking up the calls and imports of many files.
     #[must_use]
     pub fn links(&self) -> Links<'_> {
-        let mut packages = Packages::of(self);
+        let mut packages = Packages::new(self);
         let mut definitions: HashMap<&str, Vec<Candidate>> = HashMap::new();
         for unit in 0..self.n_units() {
             let record = &self.table.units[unit];
@@ -146,7 +146,7 @@ impl Index {
         }
         let definitions =
             definitions.into_iter().map(|(name, found)| (name, Candidates::new(found))).collect();
-        Links { index: self, definitions, modules: Modules::of(self) }
+        Links { index: self, definitions, modules: Modules::new(self) }
     }
 
     /// A definition that calls may target.

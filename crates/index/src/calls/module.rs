@@ -289,7 +289,7 @@ pub(super) struct Packages<'a> {
 }
 
 impl<'a> Packages<'a> {
-    pub fn of(index: &'a Index) -> Self {
+    pub fn new(index: &'a Index) -> Self {
         Self { index, known: HashMap::new() }
     }
 

@@ -52,7 +52,7 @@ const MAX_FILES: usize = 64;
 const MAX_BASES: usize = 64;
 
 impl<'a> Modules<'a> {
-    pub fn of(index: &'a Index) -> Self {
+    pub fn new(index: &'a Index) -> Self {
         Self { index, trees: Mutex::default(), bases: Mutex::default() }
     }
 
@@ -265,7 +265,7 @@ impl TreeModules {
         let mut files: HashMap<String, Vec<usize>> = HashMap::new();
         let (mut parts, mut pairs, mut directories): (HashSet<String>, _, _) =
             (HashSet::new(), HashSet::new(), BTreeSet::new());
-        let mut packages = Packages::of(index);
+        let mut packages = Packages::new(index);
         let is_of_family = |row: usize| {
             let language = language_named(index.table.text(index.table.files[row].language));
             language.is_some_and(|language| language.family() == of.language.family())

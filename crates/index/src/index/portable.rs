@@ -256,7 +256,7 @@ impl Index {
                 base: tree.root,
                 files: start..files.len(),
                 unread: Vec::new(),
-                others: Others::of(PathBuf::new()),
+                others: Others::new(PathBuf::new()),
                 roots: vec![root],
                 stored: None,
                 unsaved: HashMap::new(),
@@ -276,7 +276,7 @@ impl Index {
             Arc::new(table.numbering())
         };
         let parts = if is_empty { Vec::new() } else { vec![Part::in_memory(texts)?.into()] };
-        let lexical = LexicalIndex::of(parts, &numbering, &totals.sizes).within(WholeCollection {
+        let lexical = LexicalIndex::from_parts(parts, &numbering, &totals.sizes).within(WholeCollection {
             n_texts: totals.units as f32,
             n_groups: totals.files as f32,
             mean_group: totals.text_bytes as f32 / totals.files.max(1) as f32,
@@ -284,7 +284,7 @@ impl Index {
         });
         let parts = if is_empty { Vec::new() } else { vec![rows.into_matrix().into()] };
         let dense = Some(Dense { embedder, matrix: UnitVectors { parts, numbering }, passages: Vec::new() });
-        Ok(Self { carried: Some(files), ..Self::of(of_index, table, lexical, dense, None) })
+        Ok(Self { carried: Some(files), ..Self::from_parts(of_index, table, lexical, dense, None) })
     }
 
     /// The id of its model and the number of columns of its vectors.

@@ -99,13 +99,13 @@ impl Index {
         }
         let table = Table::together(tables)?;
         let numbering = Arc::new(table.numbering());
-        let lexical = LexicalIndex::of(parts, &numbering, &table.field_sizes());
+        let lexical = LexicalIndex::from_parts(parts, &numbering, &table.field_sizes());
         if !has_passages {
             passages.clear();
         }
         let matrix = UnitVectors { parts: matrices, numbering };
         let dense = embedder.map(|embedder| Dense { embedder, matrix, passages });
-        Ok(Self { intact: Intact::of_all(intact), ..Self::of(trees, table, lexical, dense, None) })
+        Ok(Self { intact: Intact::of_all(intact), ..Self::from_parts(trees, table, lexical, dense, None) })
     }
 
     /// Sets the filter of the searched path with an index.

@@ -35,7 +35,7 @@ pub(crate) struct Others {
 
 impl Others {
     /// The files of the tree at a path, not listed yet.
-    pub fn of(root: PathBuf) -> Self {
+    pub fn new(root: PathBuf) -> Self {
         Self { root, listed: Arc::default() }
     }
 
@@ -139,17 +139,18 @@ impl Index {
         let (scope, filter) = (Scope::default(), Filter::default());
         let root = Root { number, base: base.to_owned(), scope, found, filter };
         let table = Table::in_memory(Vec::new())?;
-        let lexical = LexicalIndex::of(Vec::new(), &Arc::new(table.numbering()), &table.field_sizes());
+        let lexical =
+            LexicalIndex::from_parts(Vec::new(), &Arc::new(table.numbering()), &table.field_sizes());
         let tree = Tree {
             base: canonical(base)?,
             stored: None,
             files: 0..0,
             unread: Vec::new(),
-            others: Others::of(canonical(path)?),
+            others: Others::new(canonical(path)?),
             roots: vec![root],
             unsaved: HashMap::new(),
         };
-        Ok(Self::of(vec![tree], table, lexical, None, None))
+        Ok(Self::from_parts(vec![tree], table, lexical, None, None))
     }
 
     /// Checks that it is read from trees, so that all of their text can be searched.

@@ -96,7 +96,7 @@ fn write(
         name.push_str("-b");
     }
     rows.write(&directory, &name)?;
-    part.vectors.insert(model.to_owned(), StoredFile::of(&directory, name)?);
+    part.vectors.insert(model.to_owned(), StoredFile::record(&directory, name)?);
     Ok(())
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn embed(
     let (mut done, mut n_embedded) = (0, 0);
     let (mut batch_size, mut kept) = (MIN_BATCH, Instant::now());
     for (part, missing) in of_parts.into_iter().enumerate().filter(|(_, missing)| !missing.is_empty()) {
-        let mut rows = Rows::of(&*vectors.parts[part].get()?);
+        let mut rows = Rows::from_matrix(&*vectors.parts[part].get()?);
         let mut rest = &missing[..];
         while !rest.is_empty() {
             let begun = Instant::now();
@@ -184,7 +184,7 @@ pub(crate) fn embed(
             n_embedded += texts.len();
             events(Event::Embedded { done, total });
             if kept.elapsed() > KEEP_EVERY && !rest.is_empty() {
-                rows = Rows::of(&*keep(part, rows)?.get()?);
+                rows = Rows::from_matrix(&*keep(part, rows)?.get()?);
                 kept = Instant::now();
             }
             batch_size = match begun.elapsed() {

@@ -21,7 +21,7 @@ pub(crate) struct FileSelection {
 impl FileSelection {
     /// The selection for an index with this manifest, if it has one. `is_part`: the index belongs to an enclosing
     /// tree of the given path, and keeps the files that it was built with.
-    pub fn of(options: &OpenOptions, manifest: Option<&Manifest>, is_part: bool) -> Self {
+    pub fn new(options: &OpenOptions, manifest: Option<&Manifest>, is_part: bool) -> Self {
         Self::beside(options, manifest.map(|manifest| (manifest.walk, manifest.remembered)), is_part)
     }
 

@@ -54,7 +54,7 @@ pub(crate) fn build(
         return Err(nothing_to_index(tree.root, tree.walk, &tree.listing.files, &left_out));
     }
     let numbering = Arc::new(table.numbering());
-    let lexical = LexicalIndex::of(parts, &numbering, &table.field_sizes());
+    let lexical = LexicalIndex::from_parts(parts, &numbering, &table.field_sizes());
     let mut n_embedded = 0;
     let dense = match embedder {
         Some(embedder) => {

@@ -70,7 +70,7 @@ impl Index {
         for (number, &(path, options)) in paths.iter().enumerate() {
             let path = &*walk::resolved(path);
             let base = walk::base_directory(path)?.to_owned();
-            let IndexLocations { enclosing, own, ignored } = IndexLocations::of(path, options)?;
+            let IndexLocations { enclosing, own, ignored } = IndexLocations::find(path, options)?;
             ignored.iter().for_each(|path| events(Event::Ignored(path)));
             for location in enclosing.iter().chain([&own]) {
                 let is_part = !location.scope.is_all();
@@ -119,7 +119,7 @@ fn open_tree(
     events: &(dyn Fn(Event) + Sync),
 ) -> Result<(usize, WalkOptions), Error> {
     let manifest = location.directory.manifest_or_copy();
-    let selection = FileSelection::of(options, manifest.as_ref(), !location.scope.is_all());
+    let selection = FileSelection::new(options, manifest.as_ref(), !location.scope.is_all());
     let directory = location.directory.path();
     let known =
         trees.iter().position(|tree| tree.canonical == location.canonical && tree.directory == directory);
@@ -136,7 +136,8 @@ fn open_tree(
     let base = &walk::open(walk::base_directory(&location.root)?)?;
     let (embedder, pool) = (embedder.clone(), options.pool.as_ref());
     let opener = Opener { location, canonical: &canonical, base, embedder, pool };
-    let remembered = manifest.as_ref().map(RememberedSettings::of).unwrap_or_default().told(options);
+    let remembered =
+        manifest.as_ref().map(RememberedSettings::from_manifest).unwrap_or_default().told(options);
     let opened = opener.open_with(options, (&selection.held, &remembered), events)?;
     location.directory.mark_used();
     let mut tree =
@@ -436,7 +437,7 @@ impl Opener<'_> {
         let reason = if comparison.changes.total() > 0 {
             RebuildReason::Files(comparison.changes)
         } else if current.manifest.walk != *tree.walk
-            || RememberedSettings::of(&current.manifest) != *tree.remembered
+            || RememberedSettings::from_manifest(&current.manifest) != *tree.remembered
         {
             RebuildReason::Choice
         } else if let Some(model) = self.missing_model(&current) {
@@ -509,7 +510,7 @@ impl Opener<'_> {
             source.segment(part.lexical_bytes(), move |directory| Part::stored(directory, &part))
         };
         let lexical = parts.iter().map(of_part).collect::<Result<_, Error>>()?;
-        let lexical = LexicalIndex::of(lexical, &numbering, &table.field_sizes());
+        let lexical = LexicalIndex::from_parts(lexical, &numbering, &table.field_sizes());
         let dense = match &self.embedder {
             Some(embedder) => {
                 let (id, dimension) = (embedder.id(), embedder.dimension());
@@ -546,9 +547,9 @@ impl Opener<'_> {
         let (directory, canonical) = (self.location.directory.clone(), self.canonical.to_owned());
         let stored = in_memory.is_none().then_some(Stored { directory, canonical });
         let (files, unread, roots) = (0..table.files.len(), Vec::new(), Vec::new());
-        let others = Others::of(self.location.canonical.clone());
+        let others = Others::new(self.location.canonical.clone());
         let tree = roots::Tree { base, stored, files, unread, others, roots, unsaved: HashMap::new() };
-        Index::of(vec![tree], table, lexical, dense, in_memory)
+        Index::from_parts(vec![tree], table, lexical, dense, in_memory)
     }
 }
 

@@ -259,7 +259,7 @@ impl Stored {
         let found = manifest.parts.iter_mut().find(|now| now.name == part.name && now.files == part.files);
         let Some(now) = found else { return Ok(0) };
         let stored = PassageVectors::of_model(&lock.directory, now, model.id())?;
-        let mut rows = PassageRows::of(&stored, model.dimension());
+        let mut rows = PassageRows::from_stored(&stored, model.dimension());
         let before = rows.n_missing();
         new.iter().for_each(|(row, vectors)| rows.set(*row, vectors.rows()));
         rows.write(&lock.directory, now, model.id(), &manifest.generation)?;

@@ -20,7 +20,7 @@ pub(crate) struct RememberedSettings {
 }
 
 impl RememberedSettings {
-    pub fn of(manifest: &Manifest) -> Self {
+    pub fn from_manifest(manifest: &Manifest) -> Self {
         Self { walk: manifest.remembered, model: manifest.remembered_model.clone() }
     }
 

@@ -215,7 +215,7 @@ pub struct RuleScore {
 impl RuleScore {
     /// The score that the parts of a unit's score have.
     #[must_use]
-    pub fn of(file: u32, parts: &ScoreParts) -> Self {
+    pub fn new(file: u32, parts: &ScoreParts) -> Self {
         let alone = if parts.repetition > 0.0 { parts.rules / parts.repetition } else { 0.0 };
         Self { file, score: parts.rules, alone }
     }

@@ -39,7 +39,7 @@ impl Map {
     #[allow(unsafe_code, reason = "a map is unsafe because others can change the file below it")]
     pub fn new(file: &File, path: &Path, length: usize) -> io::Result<Self> {
         bus_error::handle();
-        let mapped = Some((path.into(), Stamp::of(&file.metadata()?)));
+        let mapped = Some((path.into(), Stamp::from_metadata(&file.metadata()?)));
         // SAFETY: this program writes a file before the manifest names it, and never again. If another program does,
         // the bytes of the map change or become zeros, which all readers of these plain records cope with.
         let bytes = unsafe { MmapOptions::new().len(length).map(file)? };
@@ -194,7 +194,7 @@ impl Slot {
     fn note(&self) {
         let mut mapped = self.mapped();
         let Some((path, before)) = &mut *mapped else { return };
-        let now = fs::symlink_metadata(&*path).map_or(*before, |now| Stamp::of(&now));
+        let now = fs::symlink_metadata(&*path).map_or(*before, |now| Stamp::from_metadata(&now));
         let is_changed =
             now.inode == before.inode && (now.bytes, now.modified_ns) != (before.bytes, before.modified_ns);
         if self.is_cut.swap(false, Ordering::AcqRel) || is_changed {

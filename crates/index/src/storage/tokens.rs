@@ -92,7 +92,7 @@ mod tests {
         let directory = Directory::open(scratch.path()).unwrap();
         builder.write(&directory).unwrap();
         let [ids, ends] =
-            [IDS_FILE, ENDS_FILE].map(|name| StoredFile::of(&directory, name.to_owned()).unwrap());
+            [IDS_FILE, ENDS_FILE].map(|name| StoredFile::record(&directory, name.to_owned()).unwrap());
         let open = |n_tokens| PartTokens::open(&directory, (&ids, n_tokens), (&ends, 3));
         for tokens in [open(builder.len()).unwrap(), builder.into()] {
             let rows: Vec<&[u16]> = (0..4).map(|row| tokens.of_row(row)).collect();

@@ -171,7 +171,7 @@ pub(crate) struct PassageRows(Vec<Row>);
 
 impl PassageRows {
     /// A copy of stored ones with this dimension, none of others.
-    pub fn of(stored: &PassageVectors, dimension: usize) -> Self {
+    pub fn from_stored(stored: &PassageVectors, dimension: usize) -> Self {
         let row = |row| {
             if !stored.has_row(row, dimension) {
                 return Row::default();
@@ -234,7 +234,7 @@ impl PassageRows {
         let columns =
             [bytemuck::cast_slice(&ends), bytemuck::cast_slice(&factors), bytemuck::cast_slice(&values)];
         replace_file(&directory, &name, &columns)?;
-        part.passages.insert(model.to_owned(), StoredFile::of(&directory, name)?);
+        part.passages.insert(model.to_owned(), StoredFile::record(&directory, name)?);
         Ok(())
     }
 }
@@ -284,7 +284,7 @@ mod tests {
         assert!((stored.best(1, &several).unwrap() - 0.9).abs() < 0.01);
         // Of another dimension.
         assert_eq!(best(1, &[1.0, 0.0, 0.0]), None);
-        let mut copied = PassageRows::of(&stored, 2);
+        let mut copied = PassageRows::from_stored(&stored, 2);
         assert!(copied.copy(0, &stored, 3) && !copied.copy(3, &stored, 2));
         copied.write(&index, &mut part, "m", "generation-1").unwrap();
         let copied = PassageVectors::of_model(&index, &part, "m").unwrap();
@@ -297,7 +297,7 @@ mod tests {
             std::fs::write(&path, &whole[..length]).unwrap();
             assert!(PassageVectors::of_model(&index, &part, "m").is_err(), "{length} bytes");
             let (directory, name) = (part.directory(&index).unwrap(), part.passages["m"].path().to_owned());
-            let opened = PassageVectors::open(&directory, &StoredFile::of(&directory, name).unwrap(), 4);
+            let opened = PassageVectors::open(&directory, &StoredFile::record(&directory, name).unwrap(), 4);
             assert!(opened.is_err() || opened.unwrap().dimension < 2, "{length} bytes");
         }
         std::fs::write(&path, [[9, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]].concat()).unwrap();

@@ -77,7 +77,7 @@ impl CachedAnswers {
                 return;
             }
             let removed = if dry_run { Ok(()) } else { found.around.remove_file(&found.name) };
-            match PruneOutcome::of(removed, found.bytes) {
+            match PruneOutcome::new(removed, found.bytes) {
                 PruneOutcome::Removed(of_one) => (n, bytes) = (n + 1, bytes + of_one),
                 outcome => {
                     let path = found.around.path().join(&found.name);

@@ -233,7 +233,7 @@ pub fn noisy_means(
 impl NoisyMeans {
     /// The mean of a method with the expected errors of labels removed, and its interval.
     #[must_use]
-    pub fn of(&self, method: usize) -> (f64, Interval) {
+    pub fn mean(&self, method: usize) -> (f64, Interval) {
         let means = &self.means[method];
         (means.iter().sum::<f64>() / means.len() as f64, interval(means.clone(), self.confidence))
     }
@@ -426,7 +426,7 @@ mod tests {
         let measures = [Measure::ReciprocalRank(None)];
         let means = &noisy_means(&queries, &[perfect], &measures, true, &bootstrap).unwrap()[0];
         let plain = (14.0 + 13.0 / 2.0 + 13.0 / 3.0) / 40.0;
-        let (mean, interval) = means.of(0);
+        let (mean, interval) = means.mean(0);
         assert!(
             (mean - plain).abs() < 0.02 && interval.low < plain && plain < interval.high,
             "{mean} {plain}"
@@ -449,7 +449,7 @@ mod tests {
             queries.into_iter().map(|labels| labels.into_iter().map(&mut mislabel).collect()).collect();
         let means = &noisy_means(&queries, &[poor], &measures, true, &bootstrap).unwrap()[0];
         assert!(!means.difference(0, 1, 0.5 - plain).survives);
-        let wide = means.of(0).1;
+        let wide = means.mean(0).1;
         assert!(wide.high - wide.low > 1.5 * (interval.high - interval.low), "{wide:?} {interval:?}");
     }
 

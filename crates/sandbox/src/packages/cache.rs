@@ -108,7 +108,7 @@ impl CachedPackages {
             } else {
                 // No process is waiting for the lock.
                 let _ = fs::remove_file(path.with_extension(SET_LOCK));
-                PruneOutcome::of(fs::remove_dir_all(&path), bytes)
+                PruneOutcome::new(fs::remove_dir_all(&path), bytes)
             };
             Pruned { what, path, outcome }
         };

@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_to_a_day() {
+    fn times_are_shown_to_the_day() {
         let before = |seconds| ago(SystemTime::now() - Duration::from_secs(seconds));
         assert_eq!([before(60), before(90_000), before(200_000)], ["today", "yesterday", "2 days ago"]);
         assert_eq!(ago(SystemTime::now() + DAY), "today");

@@ -102,25 +102,25 @@ pub fn run(mut args: DoctorArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Makes all checks, each as far as it can after others failed, and reports each when it is done.
-fn check_all(source: &SourceArgs, tell: &mut dyn FnMut(Check) -> io::Result<()>) -> io::Result<()> {
+fn check_all(source: &SourceArgs, report: &mut dyn FnMut(Check) -> io::Result<()>) -> io::Result<()> {
     let (checks, settings) = settings_files(&source.path);
-    checks.into_iter().try_for_each(&mut *tell)?;
+    checks.into_iter().try_for_each(&mut *report)?;
     let (tree, listing) = tree(source, &settings);
-    tell(tree)?;
+    report(tree)?;
     if let Some(listing) = &listing {
-        tell(known_languages(listing))?;
-        tell(watching(&source.path, found(source, &settings)))?;
+        report(known_languages(listing))?;
+        report(watching(&source.path, found(source, &settings)))?;
     }
     let (loads, model) = model(source, &settings);
-    tell(loads)?;
+    report(loads)?;
     if let Some(listing) = &listing {
         let options = source.options(&settings);
-        index_checks(source, &options, listing, model).into_iter().try_for_each(&mut *tell)?;
+        index_checks(source, &options, listing, model).into_iter().try_for_each(&mut *report)?;
     }
-    tell(terminal(&settings))?;
-    tell(searches())?;
+    report(terminal(&settings))?;
+    report(searches())?;
     #[cfg(feature = "data")]
-    tell(programs())?;
+    report(programs())?;
     Ok(())
 }
 
@@ -480,7 +480,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_little_space_is_told_before_it_fails() {
+    fn too_little_space_is_reported_before_failing() {
         assert_eq!(space(1 << 30, 1 << 20).state, State::Ok);
         assert_eq!(space(1 << 30, 1 << 31).state, State::Warning);
         let full = space(4096, 1 << 10);

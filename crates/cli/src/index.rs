@@ -328,7 +328,7 @@ impl SourceArgs {
             let events = |event: Event| notices(Notice::Event(&event));
             Index::open_or_build(&self.path, options, Some(model), &events)
         })?;
-        tell_unwritten(std::slice::from_ref(&opened));
+        warn_unwritten(std::slice::from_ref(&opened));
         Ok(opened)
     }
 }
@@ -436,29 +436,29 @@ pub fn with_notices<T>(run: impl FnOnce(Notices) -> T) -> T {
             Notice::Event(event) => show(progress.get_or_insert_with(|| Progress::new("reading", 0)), event),
             Notice::Ready(_) => *progress = None,
             notice => match progress.as_ref() {
-                Some(progress) => progress.suspend(|| tell(notice)),
-                None => tell(notice),
+                Some(progress) => progress.suspend(|| print_notice(notice)),
+                None => print_notice(notice),
             },
         }
     })
 }
 
 /// Prints a notice about an index that is opened, but not the progress.
-pub fn tell(notice: Notice) {
+pub fn print_notice(notice: Notice) {
     match notice {
         Notice::Ignored(error @ SessionError::SeveralModels { .. }) => {
             output::note_once(&format!("{error}; searching both with that of the first"));
         }
         Notice::Ignored(error) => output::warn_once("searching without the settings of a tree", error),
         Notice::Unsearched(error) => output::note_once(&error.to_string()),
-        Notice::Opened(opened) => tell_unwritten(opened),
+        Notice::Opened(opened) => warn_unwritten(opened),
         Notice::Event(_) | Notice::Ready(_) => {}
     }
 }
 
 /// Reports that indexes could not be written, why, and what is searched instead. Indexes in memory are reported for
 /// the first one only: the cause is the same for the others.
-pub fn tell_unwritten(opened: &[Opened]) {
+pub fn warn_unwritten(opened: &[Opened]) {
     for Outdated { reason, error } in opened.iter().filter_map(|opened| opened.outdated.as_ref()) {
         output::warn_once(&format!("searching the existing index ({reason})"), error);
     }
@@ -472,7 +472,7 @@ pub fn tell_unwritten(opened: &[Opened]) {
 }
 
 /// Reports that an index in a tree is ignored.
-pub fn tell_ignored(path: &Path) {
+pub fn warn_ignored(path: &Path) {
     output::note_once(&format!("{} {IGNORED}; `quarry index --local` builds one there", path.display()));
 }
 
@@ -491,7 +491,7 @@ fn show(progress: &Progress, event: &Event) {
         Event::Rebuilding(reason) => {
             return progress.suspend(|| output::note(&format!("{reason}; rebuilding it")));
         }
-        Event::Ignored(path) => return progress.suspend(|| tell_ignored(path)),
+        Event::Ignored(path) => return progress.suspend(|| warn_ignored(path)),
         Event::Waiting => {
             return progress
                 .suspend(|| output::note("another process is building this index; waiting for it"));

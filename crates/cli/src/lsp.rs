@@ -16,7 +16,7 @@ use quarry_session::settings::Settings;
 use quarry_session::{Notice, OpenChoice, Session, StatusView};
 use quarry_walk::WalkOptions;
 
-use crate::index::{SourcesArgs, tell};
+use crate::index::{SourcesArgs, print_notice};
 use crate::model::RerankArgs;
 use crate::precompute::Background;
 use crate::watch::{Changes, Message, next_changes};
@@ -47,8 +47,8 @@ pub fn run(args: LspArgs) -> anyhow::Result<ExitCode> {
         source.paths()
     };
     let changed: Arc<OnceLock<Changed>> = Arc::default();
-    let told = Arc::clone(&changed);
-    let background = Background::start(move || told.get().into_iter().for_each(|changed| changed()));
+    let callback = Arc::clone(&changed);
+    let background = Background::start(move || callback.get().into_iter().for_each(|changed| changed()));
     let (choice, rerank) = (source.choice(), rerank.into());
     let trees = CommandLine { choice, rerank, paths, background, changed };
     Ok(match quarry_lsp::serve(io::stdin().lock(), io::stdout(), trees)? {
@@ -118,12 +118,12 @@ impl Opener for CommandLine {
 
     fn session(&self, paths: &[PathBuf], quality: Option<&str>) -> Session {
         let background = self.background.clone();
-        let told = move |notice: Notice| heed(&background, notice);
-        Session::new(paths.to_vec(), self.choice(quality)).lenient().waiting(PATIENCE, told)
+        let on_notice = move |notice: Notice| handle_notice(&background, notice);
+        Session::new(paths.to_vec(), self.choice(quality)).lenient().waiting(PATIENCE, on_notice)
     }
 
-    fn told(&self, notice: Notice) {
-        heed(&self.background, notice);
+    fn notify(&self, notice: Notice) {
+        handle_notice(&self.background, notice);
     }
 
     fn status(&self, paths: &[PathBuf]) -> Result<Vec<StatusView>, OpenError> {
@@ -135,10 +135,10 @@ impl Opener for CommandLine {
         let _ = self.changed.set(Arc::clone(&changed));
         let (sender, messages) = mpsc::channel();
         let (walks, indexes) = self.followed(paths);
-        let told = sender.clone();
+        let events = sender.clone();
         // It ends with the process, or when the folders change.
         thread::spawn(move || {
-            let mut changes = Changes::told(told, indexes);
+            let mut changes = Changes::watched(events, indexes);
             loop {
                 // Before checking for changes, so that none is missed.
                 changes.follow(&walks);
@@ -154,10 +154,10 @@ impl Opener for CommandLine {
 }
 
 /// Passes units of an index on to be embedded, and prints other notices.
-fn heed(background: &Background, notice: Notice) {
+fn handle_notice(background: &Background, notice: Notice) {
     match notice {
         Notice::Ready(index) => background.embed(index),
-        notice => tell(notice),
+        notice => print_notice(notice),
     }
 }
 

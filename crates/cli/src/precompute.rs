@@ -13,7 +13,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use crate::output;
 
 /// Time of embedding units after which it is reported.
-const TELL_EVERY: Duration = Duration::from_secs(60);
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Time until the next try while the computer runs on battery, or another process embeds the units.
 const RETRY: Duration = Duration::from_secs(30);
@@ -52,7 +52,7 @@ enum Rest {
     Elsewhere,
 }
 
-fn embed_all(received: &Receiver<Precomputation>, told: &dyn Fn()) {
+fn embed_all(received: &Receiver<Precomputation>, on_embedded: &dyn Fn()) {
     // One thread, in a pool of its own: searches go on.
     let pool = ThreadPoolBuilder::new().num_threads(1).start_handler(|_| give_way()).build().ok();
     let mut open = Open::new();
@@ -60,7 +60,7 @@ fn embed_all(received: &Receiver<Precomputation>, told: &dyn Fn()) {
         let mut goes_on = false;
         if !is_paused() {
             open.retain(|_, (work, missing)| {
-                let rest = embed(work, missing, pool.as_ref(), told);
+                let rest = embed(work, missing, pool.as_ref(), on_embedded);
                 goes_on |= rest == Rest::Units;
                 rest != Rest::Nothing
             });
@@ -82,21 +82,21 @@ fn embed_all(received: &Receiver<Precomputation>, told: &dyn Fn()) {
     }
 }
 
-/// Embeds units for up to [`TELL_EVERY`]; `missing` is their number the last time.
+/// Embeds units for up to [`REPORT_INTERVAL`]; `missing` is their number the last time.
 fn embed(
     work: &Precomputation,
     missing: &mut Option<usize>,
     pool: Option<&ThreadPool>,
-    told: &dyn Fn(),
+    on_embedded: &dyn Fn(),
 ) -> Rest {
     let begun = Instant::now();
-    let stop = || begun.elapsed() > TELL_EVERY || is_paused();
+    let stop = || begun.elapsed() > REPORT_INTERVAL || is_paused();
     let embed = || work.embed_in_background(&stop);
     match pool.map_or_else(embed, |pool| pool.install(embed)) {
         Ok(found) => {
             let last = missing.replace(found.missing);
             if found.embedded > 0 || last.is_some_and(|last| last != found.missing) {
-                told();
+                on_embedded();
             }
             match found {
                 PrecomputedCounts { is_elsewhere: true, .. } => Rest::Elsewhere,

@@ -15,7 +15,7 @@ use quarry_text::counted;
 use quarry_walk::{WalkChoice, count_by_reason, skipped_in_words};
 use serde::Serialize;
 
-use crate::index::{SourceArgs, tell_ignored};
+use crate::index::{SourceArgs, warn_ignored};
 use crate::model::beside_the_program;
 use crate::output::{self, printable};
 use crate::precompute;
@@ -56,7 +56,7 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     // Joining an empty part would add a slash.
     let searched: PathBuf = status.root.join(&status.part).components().collect();
     let history = quarry_walk::base_directory(&searched).ok().and_then(quarry_related::history_status);
-    status.ignored.iter().for_each(|path| tell_ignored(path));
+    status.ignored.iter().for_each(|path| warn_ignored(path));
     if args.json {
         output::print_json(&Printed { status: StatusView::new(status), history })?;
     } else {
@@ -86,9 +86,9 @@ fn text(status: &Status, settings: &Settings) -> String {
     let models =
         if index.models.is_empty() { "none: words only".to_owned() } else { index.models.join(", ") };
     let _ = writeln!(text, "model    {models}");
-    let told = told(&index.remembered);
-    if !told.is_empty() {
-        let _ = writeln!(text, "options  {told}");
+    let options = remembered_options(&index.remembered);
+    if !options.is_empty() {
+        let _ = writeln!(text, "options  {options}");
     }
     let part = if status.part.is_empty() {
         String::new()
@@ -135,7 +135,7 @@ fn re_ranking(index: &IndexStatus, settings: &Settings) -> String {
 }
 
 /// The options with which an index was made.
-fn told(remembered: &Remembered) -> String {
+fn remembered_options(remembered: &Remembered) -> String {
     let WalkChoice { max_bytes, hidden, ignored } = remembered.walk;
     let or = |choice: Option<bool>, yes: &str, no: &str| {
         choice.map(|choice| if choice { yes.to_owned() } else { no.to_owned() })

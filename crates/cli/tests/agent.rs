@@ -184,10 +184,10 @@ fn a_hook_answers_guessed_words_and_fails_at_nothing() {
             ("command", "rg -i 'throttl|rate.?limit' | head -5"),
         ] {
             let answer: Value = serde_json::from_str(&run(&command, &call(name, value))).unwrap();
-            let told = &answer["hookSpecificOutput"];
-            assert_eq!(told["hookEventName"], event);
-            assert!(told["additionalContext"].as_str().unwrap().contains("tool context"), "{told}");
-            assert!(told.get("permissionDecision").is_none(), "the call is not decided on");
+            let hint = &answer["hookSpecificOutput"];
+            assert_eq!(hint["hookEventName"], event);
+            assert!(hint["additionalContext"].as_str().unwrap().contains("tool context"), "{hint}");
+            assert!(hint.get("permissionDecision").is_none(), "the call is not decided on");
             assert_eq!(run(&silent, &call(name, value)), "");
         }
         for (name, value) in [

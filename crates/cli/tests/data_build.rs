@@ -560,9 +560,12 @@ fn what_a_build_judges_is_estimated_followed_and_shown() {
 
     is_open.store(true, Ordering::SeqCst);
     let built = fixture.run(&["data", "build", plan]);
-    let told = stderr(&built);
-    assert!(built.status.success(), "{told}");
-    assert!(told.contains("pairs to judge\n  next ") && told.contains(" answers of models, "), "{told}");
+    let printed = stderr(&built);
+    assert!(built.status.success(), "{printed}");
+    assert!(
+        printed.contains("pairs to judge\n  next ") && printed.contains(" answers of models, "),
+        "{printed}"
+    );
     let state = fixture.json(&["judge", "status", plan, "--json"]);
     assert_eq!((&state["waiting"], &state["judge"]), (&json!(0), &json!("cosqa-plus")), "{state}");
     let (answers, tokens) = (state["answers"].as_u64().unwrap(), state["cost"]["tokens"].as_u64().unwrap());

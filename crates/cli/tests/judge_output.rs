@@ -55,13 +55,13 @@ fn what_no_price_is_known_of_costs_no_dollars() {
         let dry = fixture.run(&["judge", "run", "plan.toml", "--dry-run"]);
         let run = fixture.run(&["judge", "run", "plan.toml"]);
         assert!(run.status.success(), "{}", stderr(&run));
-        let told = [
+        let printed = [
             stderr(&dry),
             stdout(&run),
             stderr(&run),
             stdout(&fixture.run(&["judge", "show", "plan.toml", "p1"])),
         ];
-        assert_eq!(told.concat().contains('$'), !dollars.is_null(), "{told:?}");
+        assert_eq!(printed.concat().contains('$'), !dollars.is_null(), "{printed:?}");
         let status = fixture.json(&["judge", "status", "plan.toml", "--json"]);
         assert_eq!((&status["spent"]["tokens"], &status["spent"]["dollars"]), (&json!(330), &dollars));
         assert_eq!(status["per_pair"]["clear"]["dollars"].is_null(), dollars.is_null());
@@ -78,7 +78,7 @@ fn an_estimate_needs_no_key() {
 }
 
 #[test]
-fn an_error_tells_its_cause_once() {
+fn an_error_prints_its_cause_once() {
     let (fixture, _server) = judged("", &[pair(1)]);
     let plan = std::fs::read_to_string(fixture.path("tree/plan.toml")).unwrap();
     fixture.write("tree/file", "");

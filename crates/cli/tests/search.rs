@@ -265,7 +265,7 @@ fn a_path_in_an_indexed_tree_uses_its_index() {
 }
 
 #[test]
-fn what_an_index_was_told_holds_until_it_is_told_otherwise() {
+fn options_of_an_index_hold_until_they_are_changed() {
     let fixture = Fixture::new();
     let large = format!("def frobnicate():\n    pass\n{}", "# Filler.\n".repeat(200_000));
     fixture.write("tree/large.py", &large);
@@ -426,7 +426,7 @@ fn an_index_is_not_indexed() {
 
 /// An unreadable file is reported as such, not as one without the word.
 #[test]
-fn what_cannot_be_read_is_told() {
+fn unreadable_paths_are_reported() {
     let fixture = Fixture::new();
     fixture.write("tree/odd/binary.py", "socket = 1\0\n");
     fixture.write("tree/empty/empty.py", "");
@@ -457,9 +457,12 @@ fn what_cannot_be_read_is_told() {
         let pipe = Command::new("mkfifo").arg(fixture.path("tree/.gitignore")).status();
         assert!(pipe.unwrap().success());
         let output = fixture.run(&["search", "knit a woollen mitten"]);
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{told}");
-        assert!(told.contains("1 path could not be read, such as .gitignore: unreadable: a pipe"), "{told}");
+        let printed = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{printed}");
+        assert!(
+            printed.contains("1 path could not be read, such as .gitignore: unreadable: a pipe"),
+            "{printed}"
+        );
         set_permissions(fixture.path("tree/net.py"), Permissions::from_mode(0o000)).unwrap();
         if fs::read(fixture.path("tree/net.py")).is_err() {
             let words = "net.py: nothing to index; it is unreadable: Permission denied";

@@ -170,7 +170,7 @@ fn flip_a_bit(directory: &Path, extension: &str) -> bool {
 }
 
 #[test]
-fn a_damaged_index_is_told_and_built_again() {
+fn a_damaged_index_is_reported_and_rebuilt() {
     let fixture = Fixture::new();
     let search = || fixture.run(&["search", "open a socket"]);
     let expected = stdout(&search());

@@ -92,8 +92,8 @@ fn kills_of_workers_server_and_run_lose_nothing() {
     assert!(status.success(), "{status}");
     // A worker that is stopped has nothing to finish now, and ends well.
     for worker in &mut workers {
-        let told = Command::new("kill").arg(worker.0.id().to_string()).status().unwrap();
-        assert!(told.success() && worker.0.wait().unwrap().success());
+        let killed = Command::new("kill").arg(worker.0.id().to_string()).status().unwrap();
+        assert!(killed.success() && worker.0.wait().unwrap().success());
     }
     assert_eq!(labels(&killed), labels(&undisturbed));
     let mut asked: HashMap<String, usize> = HashMap::new();
@@ -112,7 +112,7 @@ fn kills_of_workers_server_and_run_lose_nothing() {
 }
 
 #[test]
-fn a_worker_that_cannot_work_is_told_why() {
+fn a_worker_that_cannot_work_says_why() {
     let fixture = Fixture::new();
     let worker = |arguments: &[&str]| {
         fixture.run(&[&["worker", "--nats", "nats://localhost:1", "--programs", "0"], arguments].concat())

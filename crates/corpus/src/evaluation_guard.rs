@@ -56,9 +56,9 @@ fn family(set: &PublicSet) -> &'static str {
 fn is_file_of(path: &Path, set: &PublicSet, file: &PublicFile) -> bool {
     let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
     let (name, directory) = (text(path.file_name()), text(path.parent().and_then(Path::file_name)));
-    let tells = directory == set.name || name.contains(family(set)) || file.sha256.is_some();
+    let is_distinctive = directory == set.name || name.contains(family(set)) || file.sha256.is_some();
     let has_length = || path.metadata().is_ok_and(|data| file.size.is_none_or(|size| size == data.len()));
-    name == file.name() && tells && has_length()
+    name == file.name() && is_distinctive && has_length()
 }
 
 /// The public set that a training file belongs to, by its name.
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_public_sets_are_told_by_name_and_length() {
+    fn files_of_public_sets_are_recognized_by_name_and_length() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         for name in ["queries.csv", "cosqa-retrieval-train-19604.json", "test-00000-of-00001.parquet"] {

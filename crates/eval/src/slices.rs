@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queries_are_told_apart() {
+    fn queries_are_classified() {
         let judged =
             |grades: &[i32]| (0..).map(|id: u32| id.to_string()).zip(grades.iter().copied()).collect();
         let check = |text: &str, grades: &[i32], expected: [&str; 4]| {

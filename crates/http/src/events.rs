@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn more_streams_than_there_may_be_are_told_to_come_back() {
+    async fn streams_beyond_the_limit_are_asked_to_retry() {
         let (_stop, streams) = streams();
         let open = || streams.open(async |_: Events| std::future::pending().await);
         let opened: Vec<Response> = (0..MAX_STREAMS).map(|_| open().unwrap()).collect();

@@ -164,7 +164,7 @@ impl Trees {
     }
 
     /// Notes how far the next index has come, or why there is none.
-    pub fn tell(&self, progress: Progress) {
+    pub fn report(&self, progress: Progress) {
         *self.progress() = progress;
         self.changed.send_replace(());
     }

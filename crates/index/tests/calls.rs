@@ -314,7 +314,7 @@ fn code_in_markup() {
 }
 
 #[test]
-fn a_long_line_is_not_told_with_each_of_its_calls() {
+fn a_long_line_is_not_repeated_for_each_of_its_calls() {
     let chain = format!("function g(a) {{ a{}; }}\n", ".f()".repeat(5_000));
     let tree = Tree::new(&[("a.js", &chain)]);
     let calls = tree.index().callers("f", &[], &Filter::default()).unwrap();

@@ -159,9 +159,9 @@ mod tests {
     #[track_caller]
     fn check(report: &str, expected: Option<(u64, u64, Option<u32>, bool)>) {
         let found = Assertions::reported(report, "77", &BTreeSet::new());
-        let told =
+        let summary =
             |found: Assertions| (found.ran, found.ran - found.held(), found.first_failed_line, found.is_cut);
-        assert_eq!(found.map(told), expected, "{report}");
+        assert_eq!(found.map(summary), expected, "{report}");
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_told() {
+    fn counts_are_reported() {
         let description = |ran, is_cut| Assertions { ran, is_cut, ..Assertions::default() }.description();
         assert_eq!(description(1, false), "1 assertion ran");
         assert_eq!(description(5, false), "5 assertions ran");

@@ -195,7 +195,7 @@ fn grades_are_exported_where_the_guideline_has_them() {
 }
 
 #[test]
-fn an_export_keeps_languages_and_tells_queries_apart_by_their_ids() {
+fn an_export_keeps_languages_and_distinguishes_queries_by_id() {
     let server = honest();
     let mut fixture = Fixture::new(0, &server.url());
     fixture.entries[0] = "judge = 'screener'".to_owned();

@@ -440,7 +440,7 @@ fn a_schema_is_sent_or_put_in_words() {
 }
 
 #[test]
-fn a_refusal_is_told_from_an_answer() {
+fn a_refusal_is_distinguished_from_an_answer() {
     let refusal =
         json!({"choices": [{"message": {"content": null, "refusal": "I won't."}, "finish_reason": "stop"}]});
     let filtered = json!({"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]});

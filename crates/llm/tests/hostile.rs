@@ -111,7 +111,7 @@ fn a_key_in_the_place_of_its_name_is_not_shown() {
 }
 
 #[test]
-fn no_wish_to_wait_is_too_long_to_be_told() {
+fn requested_delays_of_any_length_are_reported() {
     for wish in ["10000000000000000000", "1e19", "18446744073709549568", "Fri, 31 Dec 9999 23:59:59 GMT"] {
         let server = Server::replies([Reply::Status(429, format!("retry-after: {wish}\r\n"), String::new())]);
         let client = client(settings(&server));
@@ -290,7 +290,7 @@ fn a_mark_before_json_is_no_part_of_it() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_cache_or_a_recording_that_cannot_be_written_is_told_of_before_anything_is_paid() {
+fn an_unwritable_cache_or_recording_is_reported_before_anything_is_paid() {
     let error = Cache::open(Path::new("/proc/self")).unwrap_err().to_string();
     assert!(error.contains("/proc/self: the answer cache cannot be written; free some space"), "{error}");
     for place in ["/proc/self/recording.jsonl", "/dev/full", "/dev/null"] {

@@ -183,13 +183,13 @@ mod tests {
     fn what_nobody_reads_waits_within_a_limit_and_is_sent_in_its_order() {
         let (sender, pieces) = mpsc::sync_channel(0);
         let (outbox, writer) = Outbox::to(Pipe(sender)).unwrap();
-        let (told, sent) = mpsc::channel();
+        let (queued, sent) = mpsc::channel();
         let sending = {
             let outbox = outbox.clone();
             thread::spawn(move || {
                 for number in 0..100 {
                     outbox.notify("text", json!([number, "x".repeat(MAX_WAITING_BYTES / 10)]));
-                    told.send(number).unwrap();
+                    queued.send(number).unwrap();
                 }
                 outbox.end();
             })

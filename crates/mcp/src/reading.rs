@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn units_of_one_line_are_told_apart_by_name() {
+    fn units_on_one_line_are_distinguished_by_name() {
         let text = read("def f(): pass; g = 1\n", UnitSelector::Line(1), 2_000).unwrap();
         assert!(!text.contains("On the same line"), "{text}");
         let cell = |source: &str| serde_json::json!({"cell_type": "code", "source": source});
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn several_of_a_name_are_told() {
+    fn units_with_the_same_name_are_reported() {
         let text =
             read("def f():\n    pass\n\ndef f():\n    return 2\n", UnitSelector::Name("f"), 2_000).unwrap();
         assert!(text.contains("pass") && text.contains("Other units of that name are at lines 4."), "{text}");

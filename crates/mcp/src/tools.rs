@@ -398,8 +398,8 @@ mod tests {
             check(&keys.get("items").cloned().unwrap_or_default(), &format!("{path}.items"));
             if let Some(Value::Object(properties)) = keys.get("properties") {
                 for (name, property) in properties {
-                    let is_told = property["description"].is_string() || property["enum"].is_array();
-                    assert!(is_told, "{name}");
+                    let is_described = property["description"].is_string() || property["enum"].is_array();
+                    assert!(is_described, "{name}");
                     check(property, &format!("{path}.{name}"));
                 }
             }

@@ -169,8 +169,8 @@ impl Workspace {
     /// Passes on the notices of a refresh that no call waits for.
     fn waiting(self) -> Self {
         let (unsaved, observer) = (Arc::clone(&self.unsaved), self.notices.clone());
-        let told = move |notice: Notice| heed(notice, &unsaved, observer.as_deref());
-        Self { session: self.session.clone().waiting(PATIENCE, told), ..self }
+        let on_notice = move |notice: Notice| handle_notice(notice, &unsaved, observer.as_deref());
+        Self { session: self.session.clone().waiting(PATIENCE, on_notice), ..self }
     }
 
     /// States in answers that `n_left_out` other trees are not searched.
@@ -213,7 +213,7 @@ impl Workspace {
         let (place, call) = self.place(call)?;
         let max_tokens = call.max_tokens().unwrap_or_default();
         let ask = |question: &dyn Fn(&Tree, &Snapshot, usize) -> Result<ToolAnswer, ToolError>| {
-            let notices = |notice: Notice| self.heed(notice, report);
+            let notices = |notice: Notice| self.handle_notice(notice, report);
             self.session.ask(Some(asked), &notices, |tree, snapshot| {
                 let note = self.note(snapshot.n_unsearched) + &self.changed_note(tree, snapshot);
                 let mut answer = question(tree, snapshot, max_tokens.saturating_sub(count_tokens(&note)))?;
@@ -345,11 +345,11 @@ impl Workspace {
     }
 
     /// Passes a notice on, and reports the progress of a call.
-    fn heed(&self, notice: Notice, report: ReportProgress) {
+    fn handle_notice(&self, notice: Notice, report: ReportProgress) {
         if let Notice::Event(event) = notice {
             Progress::from_event(event).into_iter().for_each(report);
         }
-        heed(notice, &self.unsaved, self.notices.as_deref());
+        handle_notice(notice, &self.unsaved, self.notices.as_deref());
     }
 
     /// Prefix of the paths of each searched tree; nothing for one.
@@ -669,12 +669,12 @@ pub(crate) fn shown_path(root: usize, path: &str, prefixes: &[String]) -> String
 }
 
 /// Notes whether an index is in memory, and passes a notice on.
-fn heed(notice: Notice, unsaved: &Mutex<Option<String>>, observer: Option<&NoticeObserver>) {
+fn handle_notice(notice: Notice, unsaved: &Mutex<Option<String>>, observer: Option<&NoticeObserver>) {
     if let Notice::Opened(opened) = notice {
         let reason = opened.iter().find_map(|opened| opened.unsaved.as_ref());
         *lock(unsaved) = reason.map(ToString::to_string);
     }
-    observer.into_iter().for_each(|tell| tell(notice));
+    observer.into_iter().for_each(|observe| observe(notice));
 }
 
 fn results<Q>(index: &Index, found: &Found<Q>, detail: Detail, prefixes: &[String]) -> Vec<FoundUnit> {

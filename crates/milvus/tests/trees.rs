@@ -400,7 +400,7 @@ fn of_two_writers_the_one_that_began_first_stops() {
 }
 
 #[test]
-fn damaged_records_are_told_of() {
+fn damaged_records_are_reported() {
     let (engine, tree) = (Arc::new(MemoryEngine::default()), tree(3));
     store(&*engine, "shop", tree.path()).unwrap();
     let keys = engine.keys(Space::Records, "shop").unwrap();

@@ -29,9 +29,9 @@ const SHOWN: Shown = Shown { units: true, excerpt: Excerpt::All, context: (0, 0)
 /// Opens the index of a session, refreshed to the current files or as it is. Returns whether it was built or
 /// updated, and warnings for the user.
 fn open(session: &Session) -> Result<(bool, Vec<String>), SessionError> {
-    let told = Mutex::new((false, Vec::new()));
+    let outcome = Mutex::new((false, Vec::new()));
     session.snapshot(Some(Instant::now()), &|notice| {
-        let (is_changed, warnings) = &mut *told.lock().unwrap_or_else(PoisonError::into_inner);
+        let (is_changed, warnings) = &mut *outcome.lock().unwrap_or_else(PoisonError::into_inner);
         match notice {
             Notice::Opened(opened) => {
                 *is_changed = opened.iter().any(|opened| opened.built.is_some());
@@ -48,7 +48,7 @@ fn open(session: &Session) -> Result<(bool, Vec<String>), SessionError> {
             Notice::Ignored(_) | Notice::Event(_) | Notice::Ready(_) => {}
         }
     })?;
-    Ok(told.into_inner().unwrap_or_else(PoisonError::into_inner))
+    Ok(outcome.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// A result: the fields of `quarry.Result` in order, without the code if the file has changed since it was indexed.

@@ -228,9 +228,9 @@ fn what_came_of_a_task_reaches_whoever_asked() {
 fn a_worker_of_another_version_gives_back_and_stays() {
     let Some(nats) = Nats::start() else { return };
     let heard = Arc::new(Mutex::new(String::new()));
-    let telling = Arc::clone(&heard);
-    let tell = Arc::new(move |text: &str| *telling.lock().unwrap() += text);
-    let connection = Connection::open(&nats.url(), Arc::default(), tell).unwrap();
+    let written = Arc::clone(&heard);
+    let notice = Arc::new(move |text: &str| *written.lock().unwrap() += text);
+    let connection = Connection::open(&nats.url(), Arc::default(), notice).unwrap();
     let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
     let old = Serving::start(&nats, "test-0", |_| Outcome::Done(b"wrong".to_vec()));
     thread::scope(|scope| {

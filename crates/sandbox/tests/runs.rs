@@ -181,7 +181,7 @@ fn limits_may_be_as_high_as_can_be() {
 }
 
 #[test]
-fn a_signal_is_told_as_shells_do() {
+fn a_signal_is_reported_as_shells_do() {
     for sandbox in sandboxes() {
         let program = python("import os\nos.abort()");
         let outcome = sandbox.run(&program, &patient()).unwrap();

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_are_as_deep_as_they_tell_something() {
+    fn directories_are_as_deep_as_is_informative() {
         check(&["a/x.rs", "b/y.rs", "b/z.rs", "c.rs"], "", &[("b", 2), ("a", 1)]);
         check(&["src/a/x.rs", "src/b/y.rs"], "", &[("src/a", 1), ("src/b", 1)]);
         check(&["src/a/x.rs", "src/a/y.rs"], "", &[]);

@@ -216,7 +216,7 @@ pub struct Session {
 struct Patience {
     wait: Duration,
     /// Receives the notices of a refresh, except for its progress.
-    told: Arc<dyn Fn(Notice) + Send + Sync>,
+    on_notice: Arc<dyn Fn(Notice) + Send + Sync>,
 }
 
 /// Lets one thread at a time open an index.
@@ -321,10 +321,10 @@ impl Session {
     }
 
     /// Limits the time that questions wait for a refresh to `wait`; the refresh then goes on in the background, and
-    /// its notices, except for its progress, go to `told`. A first index is waited for.
+    /// its notices, except for its progress, go to `on_notice`. A first index is waited for.
     #[must_use]
-    pub fn waiting(self, wait: Duration, told: impl Fn(Notice) + Send + Sync + 'static) -> Self {
-        Self { patience: Some(Patience { wait, told: Arc::new(told) }), ..self }
+    pub fn waiting(self, wait: Duration, on_notice: impl Fn(Notice) + Send + Sync + 'static) -> Self {
+        Self { patience: Some(Patience { wait, on_notice: Arc::new(on_notice) }), ..self }
     }
 
     /// The index as it was opened last.
@@ -366,7 +366,7 @@ impl Session {
         notices: Notices,
     ) -> Result<(Arc<Snapshot>, Option<Arc<Behind>>), SessionError> {
         let in_time = || Ok((self.snapshot(Some(as_of), notices)?, None));
-        let Some(Patience { wait, told }) = &self.patience else { return in_time() };
+        let Some(Patience { wait, on_notice }) = &self.patience else { return in_time() };
         if let Some(snapshot) = self.opened().filter(|snapshot| self.is_known(snapshot, as_of)) {
             return Ok((snapshot, None));
         }
@@ -378,7 +378,7 @@ impl Session {
             return Ok((snapshot, None));
         }
         let (sender, received) = mpsc::channel();
-        let (session, told) = (self.clone(), Arc::clone(told));
+        let (session, on_notice) = (self.clone(), Arc::clone(on_notice));
         thread::spawn(move || {
             let notices = |notice: Notice| {
                 let message = match notice {
@@ -390,7 +390,7 @@ impl Session {
                     Notice::Event(&Event::Embedded { done, total }) => {
                         Message::Progress(Event::Embedded { done, total })
                     }
-                    notice => return told(notice),
+                    notice => return on_notice(notice),
                 };
                 // The question may no longer wait for it.
                 let _ = sender.send(message);

@@ -140,11 +140,11 @@ fn a_server_answers_from_the_index_as_it_is_while_that_is_refreshed() {
     let n_ready = Arc::new(AtomicUsize::new(0));
     let start = || {
         let n_ready = Arc::clone(&n_ready);
-        let told = move |notice: Notice| {
+        let on_notice = move |notice: Notice| {
             n_ready.fetch_add(usize::from(matches!(notice, Notice::Ready(_))), Ordering::SeqCst);
         };
         let session = Session::new(vec![tree.clone()], choice.clone()).comparing_files();
-        session.waiting(Duration::from_millis(100), told)
+        session.waiting(Duration::from_millis(100), on_notice)
     };
     let listen = |session: &Session| {
         let question = |tree: &Tree, snapshot: &Snapshot| -> Result<_, SessionError> {

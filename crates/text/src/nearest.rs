@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_in_plain_words() {
+    fn mistakes_are_described_in_plain_words() {
         let check = |message, expected| assert_eq!(in_plain_words(message), expected);
         check("unknown field `kk`, expected `k` or `depth`", "unknown field `kk`; did you mean `k`?");
         check(

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn snippets_are_told_apart() {
+    fn snippets_are_distinguished() {
         check("for x in xs:\n    print(x)\n", SnippetKind::Code);
         check("x = 1", SnippetKind::Code);
         check(">>> x = 1\n>>> x\n1\n", SnippetKind::Transcript);

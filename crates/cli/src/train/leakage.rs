@@ -152,11 +152,11 @@ pub fn of_pairs(
     let guard = EvaluationGuard::open(files, std::slice::from_ref(&file))?;
     guard.warnings().for_each(|warning| output::note(&warning));
     leakage.add(&guard, &file, pairs);
-    let told = checked(&guard, &leakage, allowed)?;
+    let statement = checked(&guard, &leakage, allowed)?;
     if !leakage.found.is_empty() {
-        output::note(&format!("warning: {told}"));
+        output::note(&format!("warning: {statement}"));
     } else if !leakage.tolerated().is_empty() {
         output::note(&leakage.tolerated());
     }
-    Ok(told)
+    Ok(statement)
 }

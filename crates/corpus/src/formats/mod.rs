@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_language_is_what_the_data_say_or_the_file_tells() {
+    fn the_language_comes_from_the_data_or_the_file_name() {
         for (said, id, expected) in [
             (Some("Golang"), "a.py", Some("go")),
             (Some(" COBOL "), "1", Some("cobol")),

@@ -18,8 +18,8 @@ impl Results {
             under(&mut page, "Trained models:", &training);
             paragraph(&mut page, "Evaluation data among their pairs:");
             page.push('\n');
-            for told in self.evaluation_data() {
-                let _ = writeln!(page, "- {told}");
+            for statement in self.evaluation_data() {
+                let _ = writeln!(page, "- {statement}");
             }
         }
         for dataset in &self.datasets {

@@ -110,8 +110,8 @@ impl Results {
         for training in &self.training {
             models.entry(&training.evaluation_data).or_default().push(&training.name);
         }
-        let told = models.into_iter().filter(|(told, _)| !told.is_empty());
-        told.map(|(told, names)| format!("{}: {told}", names.join(", "))).collect()
+        let statements = models.into_iter().filter(|(statement, _)| !statement.is_empty());
+        statements.map(|(statement, names)| format!("{}: {statement}", names.join(", "))).collect()
     }
 
     /// The models that were trained; `None` without any.

@@ -40,7 +40,7 @@ fn parts(results: &Results, comparison: Option<&str>) -> (Markup, Markup) {
             section {
                 h2 { "Trained models" }
                 (table(&training))
-                @for told in results.evaluation_data() { p { "Evaluation data among the pairs of " (told) } }
+                @for statement in results.evaluation_data() { p { "Evaluation data among the pairs of " (statement) } }
             }
         }
         @for (index, dataset) in results.datasets.iter().enumerate() { (section(results, dataset, index, comparison)) }

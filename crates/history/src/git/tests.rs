@@ -202,7 +202,7 @@ fn a_bare_repository_has_a_history_and_messages_are_text() {
 }
 
 #[test]
-fn the_commit_that_is_checked_out_is_told() {
+fn the_checked_out_commit_is_reported() {
     let mut fixture = Fixture::new();
     assert_eq!(head(fixture.directory.path()), None);
     let commit = fixture.commit("begin", &[("lib/a.py", Some("a"))]).to_string();

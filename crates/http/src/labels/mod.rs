@@ -59,15 +59,15 @@ impl Labels {
         key: Vec<u8>,
         status: Box<MakeTables>,
     ) -> Result<(Self, Vec<JoinLink>), getrandom::Error> {
-        let (mut links, mut told) = (HashMap::new(), Vec::new());
+        let (mut links, mut join_links) = (HashMap::new(), Vec::new());
         for person in people.iter().cloned().map(Some).chain([None]) {
             let mut secret = [0; LINK_BYTES];
             getrandom::fill(&mut secret)?;
             let secret = hexadecimal(&secret);
-            told.push((format!("/join/{secret}"), person.clone()));
+            join_links.push((format!("/join/{secret}"), person.clone()));
             links.insert(secret, person);
         }
-        Ok((Self { session, people, key, links: Mutex::new(links), status }, told))
+        Ok((Self { session, people, key, links: Mutex::new(links), status }, join_links))
     }
 
     /// Creates a key for cookies.

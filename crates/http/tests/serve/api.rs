@@ -280,8 +280,8 @@ fn a_stream_has_the_results_of_a_search_one_by_one() {
 #[test]
 fn a_stream_waits_for_the_first_index() {
     let served = serve_with(&FILES, Start { is_building: true, ..Start::default() });
-    let told = |share: f64| Progress { share, message: "reading files".to_owned(), failure: None };
-    served.trees.tell(told(0.25));
+    let progress = |share: f64| Progress { share, message: "reading files".to_owned(), failure: None };
+    served.trees.report(progress(0.25));
     assert_eq!(served.get("/api/v1/search?q=retry&wait=0").status, 503);
     let asked = |query: &str| {
         let request = format!(

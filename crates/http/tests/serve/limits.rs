@@ -146,7 +146,7 @@ fn a_connection_serves_many_requests_until_the_server_ends() {
 }
 
 #[test]
-fn many_at_once_are_answered_or_told_when_to_come_back() {
+fn concurrent_requests_are_answered_or_asked_to_retry() {
     let served = serve();
     thread::scope(|scope| {
         let clients: Vec<_> = (0..200)

@@ -250,7 +250,7 @@ fn several_trees_are_one_ranking() {
 #[test]
 fn a_first_index_shows_its_progress() {
     let served = serve_with(&FILES, Start { is_building: true, ..Start::default() });
-    served.trees.tell(quarry_http::Progress {
+    served.trees.report(quarry_http::Progress {
         share: 0.25,
         message: "reading files".to_owned(),
         failure: None,

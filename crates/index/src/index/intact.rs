@@ -47,7 +47,7 @@ impl Index {
         let is_lost = |directory: &&PathBuf| lost.iter().any(|path| path.starts_with(directory));
         let Some(directory) = directories.iter().find(is_lost) else { return Ok(()) };
         if let Some(pool) = pool {
-            pool.tell_replaced();
+            pool.report_replaced();
         }
         let source = Box::new(Error::corrupt(directory, "a file of it was overwritten or is damaged"));
         Err(Error::Replaced { path: directory.clone(), source })

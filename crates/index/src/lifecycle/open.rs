@@ -137,7 +137,7 @@ fn open_tree(
     let (embedder, pool) = (embedder.clone(), options.pool.as_ref());
     let opener = Opener { location, canonical: &canonical, base, embedder, pool };
     let remembered =
-        manifest.as_ref().map(RememberedSettings::from_manifest).unwrap_or_default().told(options);
+        manifest.as_ref().map(RememberedSettings::from_manifest).unwrap_or_default().overridden_by(options);
     let opened = opener.open_with(options, (&selection.held, &remembered), events)?;
     location.directory.mark_used();
     let mut tree =

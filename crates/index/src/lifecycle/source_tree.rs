@@ -25,7 +25,7 @@ impl RememberedSettings {
     }
 
     /// These settings, changed by `options`.
-    pub fn told(self, options: &OpenOptions) -> Self {
+    pub fn overridden_by(self, options: &OpenOptions) -> Self {
         if !options.remember {
             return self;
         }

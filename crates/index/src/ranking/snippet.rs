@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_declaration_is_told_from_the_lines_around_it() {
+    fn a_declaration_is_distinguished_from_the_lines_around_it() {
         let check = |text: &str, signature: &str, expected: Range<usize>| {
             assert_eq!(declaration_lines(text, signature), expected, "{signature} in {text:?}");
         };

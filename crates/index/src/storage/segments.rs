@@ -103,7 +103,7 @@ impl SegmentSource<'_> {
             // Files that are being removed one by one fail in many ways. Whoever opens the index again finds out whether
             // it is damaged instead.
             directory.and_then(|directory| open(&directory)).map_err(|source| {
-                of_pool.tell_replaced();
+                of_pool.report_replaced();
                 Error::Replaced { path: location.path(), source: Box::new(source) }
             })
         };
@@ -161,7 +161,7 @@ impl SegmentPool {
     }
 
     /// Tells that an index must be opened again.
-    pub(crate) fn tell_replaced(&self) {
+    pub(crate) fn report_replaced(&self) {
         (self.replaced)();
     }
 

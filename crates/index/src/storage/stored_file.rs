@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_told_from_a_copy() {
+    fn a_damaged_file_is_distinguished_from_a_copy() {
         let (temporary, directory) = directory();
         let (path, inner) = (temporary.path().join("a"), temporary.path().join("b/c"));
         fs::create_dir(temporary.path().join("b")).unwrap();

@@ -455,7 +455,7 @@ fn a_symbol_is_found_however_it_is_typed() {
 }
 
 #[test]
-fn confidence_tells_found_from_not_found() {
+fn confidence_distinguishes_found_from_not_found() {
     let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
     let index = fixture.open().index;
     let confidence = |query| {

@@ -333,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_what_checks() {
+    fn checks_are_recognized_by_name() {
         for name in [
             "main",
             "test_sum",

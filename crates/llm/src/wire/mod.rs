@@ -113,9 +113,9 @@ pub(crate) fn usage(body: &str, writes: bool) -> Option<Usage> {
         input_tokens: count(&["prompt_tokens", "input_tokens"])??.saturating_add(cached),
         output_tokens: if writes { output_tokens? } else { output_tokens.unwrap_or(0) },
     };
-    let is_told = |tokens: u64| (1..=MAX_TOKENS).contains(&tokens);
-    let wrote = is_told(usage.output_tokens) || !writes && usage.output_tokens == 0;
-    (is_told(usage.input_tokens) && wrote).then_some(usage)
+    let is_reported = |tokens: u64| (1..=MAX_TOKENS).contains(&tokens);
+    let wrote = is_reported(usage.output_tokens) || !writes && usage.output_tokens == 0;
+    (is_reported(usage.input_tokens) && wrote).then_some(usage)
 }
 
 /// An integral number; some servers write it with a decimal point.

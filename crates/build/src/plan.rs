@@ -9,7 +9,7 @@ mod validate;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use quarry_corpus::dataset::split::{Part, Together};
+use quarry_corpus::dataset::split::{Part, QueryGrouping};
 use quarry_corpus::pairs::Extent;
 use quarry_corpus::toml_file::{self, At, Mistake, line_of};
 use quarry_files::{member, read_regular_text};
@@ -127,7 +127,7 @@ pub(crate) struct SourcePlan {
 }
 
 impl SourcePlan {
-    pub(crate) fn of_directory(path: &Path) -> Self {
+    pub(crate) fn for_directory(path: &Path) -> Self {
         Self {
             name: path.display().to_string(),
             kind: SourceKind::Directory,
@@ -386,8 +386,8 @@ impl SplitPlan {
         self.parts.iter().map(part).collect()
     }
 
-    pub(crate) fn together(&self) -> Together {
-        if self.equal_queries { Together::Equal } else { Together::Related }
+    pub(crate) fn query_grouping(&self) -> QueryGrouping {
+        if self.equal_queries { QueryGrouping::Equal } else { QueryGrouping::Related }
     }
 }
 

@@ -419,7 +419,7 @@ fn space(free: u64, needed: u64) -> Check {
 }
 
 fn terminal(settings: &Settings) -> Check {
-    let Terminal { color, links } = Terminal::of_stdout(settings::color_choice(settings));
+    let Terminal { color, links } = Terminal::detect(settings::color_choice(settings));
     let can = |able: bool, what: &str| format!("{}{what}", if able { "" } else { "no " });
     let found = format!("{}, {}", can(color, "colors"), can(links, "links"));
     if !io::stdout().is_terminal() {

@@ -105,7 +105,7 @@ impl<'a> Record<'a> {
     }
 
     /// The record of a search just now, with its results.
-    pub fn of_hits<'h>(
+    pub fn from_hits<'h>(
         command: &'static str,
         tree: &Tree,
         query: &'a str,

@@ -46,7 +46,7 @@ pub fn run(args: LspArgs) -> anyhow::Result<ExitCode> {
         source.make_absolute()?;
         source.paths()
     };
-    let changed: Arc<OnceLock<Changed>> = Arc::default();
+    let changed: Arc<OnceLock<OnChange>> = Arc::default();
     let callback = Arc::clone(&changed);
     let background = Background::start(move || callback.get().into_iter().for_each(|changed| changed()));
     let (choice, rerank) = (source.choice(), rerank.into());
@@ -58,7 +58,7 @@ pub fn run(args: LspArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Callback for changes.
-type Changed = Arc<dyn Fn() + Send + Sync>;
+type OnChange = Arc<dyn Fn() + Send + Sync>;
 
 /// Opens trees as the command line and the settings of each say.
 struct CommandLine {
@@ -69,7 +69,7 @@ struct CommandLine {
     /// Embeds for re-rankers while the server is idle.
     background: Background,
     /// Callback for units that were embedded.
-    changed: Arc<OnceLock<Changed>>,
+    changed: Arc<OnceLock<OnChange>>,
 }
 
 impl CommandLine {
@@ -149,7 +149,7 @@ impl Opener for CommandLine {
                 }
             }
         });
-        Box::new(Watching(sender))
+        Box::new(WatchGuard(sender))
     }
 }
 
@@ -162,9 +162,9 @@ fn handle_notice(background: &Background, notice: Notice) {
 }
 
 /// Ends the watching when it is dropped.
-struct Watching(Sender<Message>);
+struct WatchGuard(Sender<Message>);
 
-impl Drop for Watching {
+impl Drop for WatchGuard {
     fn drop(&mut self) {
         // It may have ended.
         let _ = self.0.send(Message::Stop);

@@ -41,11 +41,11 @@ impl Background {
 }
 
 /// Indexes whose units are to be embedded, by their directories, with the number of units that were missing last.
-type Open = BTreeMap<Vec<PathBuf>, (Precomputation, Option<usize>)>;
+type OpenIndexes = BTreeMap<Vec<PathBuf>, (Precomputation, Option<usize>)>;
 
 /// Remaining work on an index.
 #[derive(PartialEq, Eq)]
-enum Rest {
+enum RemainingWork {
     Nothing,
     Units,
     /// Units that another process embeds.
@@ -55,14 +55,14 @@ enum Rest {
 fn embed_all(received: &Receiver<Precomputation>, on_embedded: &dyn Fn()) {
     // One thread, in a pool of its own: searches go on.
     let pool = ThreadPoolBuilder::new().num_threads(1).start_handler(|_| give_way()).build().ok();
-    let mut open = Open::new();
+    let mut open = OpenIndexes::new();
     loop {
         let mut goes_on = false;
         if !is_paused() {
             open.retain(|_, (work, missing)| {
                 let rest = embed(work, missing, pool.as_ref(), on_embedded);
-                goes_on |= rest == Rest::Units;
-                rest != Rest::Nothing
+                goes_on |= rest == RemainingWork::Units;
+                rest != RemainingWork::Nothing
             });
         }
         let patience = match open.is_empty() {
@@ -88,7 +88,7 @@ fn embed(
     missing: &mut Option<usize>,
     pool: Option<&ThreadPool>,
     on_embedded: &dyn Fn(),
-) -> Rest {
+) -> RemainingWork {
     let begun = Instant::now();
     let stop = || begun.elapsed() > REPORT_INTERVAL || is_paused();
     let embed = || work.embed_in_background(&stop);
@@ -99,11 +99,11 @@ fn embed(
                 on_embedded();
             }
             match found {
-                PrecomputedCounts { is_elsewhere: true, .. } => Rest::Elsewhere,
+                PrecomputedCounts { is_elsewhere: true, .. } => RemainingWork::Elsewhere,
                 // Those of changed files are missing until the index is opened again.
-                PrecomputedCounts { embedded: 0, .. } if !is_paused() => Rest::Nothing,
-                PrecomputedCounts { missing: 0, .. } => Rest::Nothing,
-                _ => Rest::Units,
+                PrecomputedCounts { embedded: 0, .. } if !is_paused() => RemainingWork::Nothing,
+                PrecomputedCounts { missing: 0, .. } => RemainingWork::Nothing,
+                _ => RemainingWork::Units,
             }
         }
         Err(error) => {
@@ -111,7 +111,7 @@ fn embed(
             if work.is_required() {
                 output::warn_once("no vectors for re-ranking were computed; searches compute them", &error);
             }
-            Rest::Nothing
+            RemainingWork::Nothing
         }
     }
 }

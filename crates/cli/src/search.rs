@@ -134,7 +134,7 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
             Some(unreadable) if answer.results.is_empty() => format!("{nothing}; {unreadable}"),
             _ => nothing.to_owned(),
         };
-        log::append(|| Record::of_hits("search", tree, query, hits.iter(), None));
+        log::append(|| Record::from_hits("search", tree, query, hits.iter(), None));
         anyhow::Ok((answer, layout, marks, nothing))
     };
     let (answer, layout, marks, nothing) = with_notices(|notices| session.ask(None, notices, search))?;

@@ -27,7 +27,7 @@ use quarry_train::static_model::{HeldOutMrr, Progress, Settings, VocabularySize,
 use quarry_train::{LeftOut, Teacher, clean, read_pairs};
 use serde::de::DeserializeOwned;
 
-pub use self::leakage::Allowed;
+pub use self::leakage::Permission;
 use crate::{output, progress, trained_queries};
 
 /// Maximum length of a line that is read to distinguish formats, in bytes.
@@ -122,7 +122,7 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
 pub fn training_pairs(
     path: &Path,
     files: ComparedFiles<'_>,
-    allowed: Allowed,
+    allowed: Permission,
 ) -> anyhow::Result<(Vec<FunctionPair>, String)> {
     check_regular(path)?;
     let (mut pairs, named) = if path.is_file() && is_training_pair(&first_line(path)?) {
@@ -130,7 +130,7 @@ pub fn training_pairs(
     } else {
         labeled_pairs(path)?
     };
-    let leakage = leakage::of_pairs(named, files, path, &pairs, allowed)?;
+    let leakage = leakage::check_pairs(named, files, path, &pairs, allowed)?;
     note_left_out(clean(&mut pairs));
     Ok((pairs, leakage))
 }
@@ -217,7 +217,7 @@ fn is_training_pair(line: &str) -> bool {
 }
 
 fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
-    let (pairs, _) = training_pairs(&args.pairs, ComparedFiles::default(), Allowed::Never)?;
+    let (pairs, _) = training_pairs(&args.pairs, ComparedFiles::default(), Permission::Never)?;
     let model = quarry_transformer::load(&args.model)?;
     let all: Vec<&FunctionPair> = pairs.iter().collect();
     let size = VocabularySize { words: args.words, bigrams: 0, query: 0 };
@@ -237,7 +237,7 @@ fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
 
 fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
     let settings: Settings = read_settings(args.recipe.as_deref(), &args.settings)?;
-    let allowed = if args.allow_evaluation_data { Allowed::Now } else { Allowed::OnRequest };
+    let allowed = if args.allow_evaluation_data { Permission::Now } else { Permission::OnRequest };
     let files = ComparedFiles { named: &args.exclude, tolerated: &args.tolerate, ..ComparedFiles::default() };
     let (pairs, leakage) = training_pairs(&args.pairs, files, allowed)?;
     // Removed again unless something is written into it.

@@ -9,12 +9,12 @@ use unicode_normalization::char::is_combining_mark;
 use unicode_security::skeleton;
 
 /// ASCII letters and digits by what they look like; a small and a capital letter may look like the same character.
-struct LookAlikes {
+struct Homoglyphs {
     small: HashMap<String, char>,
     capital: HashMap<String, char>,
 }
 
-static ASCII: LazyLock<LookAlikes> = LazyLock::new(|| {
+static ASCII: LazyLock<Homoglyphs> = LazyLock::new(|| {
     let by_look = |letters: &mut dyn Iterator<Item = char>| {
         let mut found = HashMap::new();
         for letter in letters {
@@ -22,7 +22,7 @@ static ASCII: LazyLock<LookAlikes> = LazyLock::new(|| {
         }
         found
     };
-    LookAlikes { small: by_look(&mut ('a'..='z').chain('0'..='9')), capital: by_look(&mut ('A'..='Z')) }
+    Homoglyphs { small: by_look(&mut ('a'..='z').chain('0'..='9')), capital: by_look(&mut ('A'..='Z')) }
 });
 
 /// The prototype of a character, by the table of Unicode Technical Standard 39, without strokes and accents; empty for

@@ -182,7 +182,7 @@ impl EvaluationGuard {
     }
 
     /// The public sets in the directories of these files, including the files themselves.
-    pub fn beside(files: &[PathBuf]) -> Result<Self, FormatError> {
+    pub fn for_files(files: &[PathBuf]) -> Result<Self, FormatError> {
         Self::read(evaluation_files(&directories(files).collect()).into_iter())
     }
 
@@ -224,7 +224,7 @@ impl EvaluationGuard {
             return false;
         }
         let query = ComparedQuery::new(&pair.query);
-        let codes = [ComparedCode::new(whole, Some(&pair.language)), ComparedCode::of_text(&pair.code)];
+        let codes = [ComparedCode::new(whole, Some(&pair.language)), ComparedCode::from_text(&pair.code)];
         self.sets.iter().any(|Set { data, .. }| {
             data.has_summary(&pair.name, &pair.query)
                 || data.has_query(&query)

@@ -91,7 +91,7 @@ impl Failure {
         }
     }
 
-    pub(crate) fn of_reading(error: io::Error) -> Self {
+    pub(crate) fn from_read_error(error: io::Error) -> Self {
         Self::Broken { problem: error.to_string() }
     }
 }

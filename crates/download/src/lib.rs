@@ -252,7 +252,7 @@ fn attempt(
     let (mut since, mut in_window) = (Instant::now(), 0);
     loop {
         progress(part.len(), total);
-        let read = body.read(&mut buffer).map_err(Failure::of_reading)?;
+        let read = body.read(&mut buffer).map_err(Failure::from_read_error)?;
         if read == 0 {
             break;
         }

@@ -20,7 +20,7 @@ use crate::problem::Problem;
 /// Time between two looks at what is shown.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Renders content, or fails.
-pub(crate) type Make = dyn Fn() -> Result<String, Problem> + Send + Sync;
+pub(crate) type Render = dyn Fn() -> Result<String, Problem> + Send + Sync;
 
 /// The state of some work as tables, or why there are none.
 pub type MakeTables = dyn Fn() -> Result<Sections, String> + Send + Sync;
@@ -28,7 +28,7 @@ pub type MakeTables = dyn Fn() -> Result<Sections, String> + Send + Sync;
 /// A page rendered once and streamed to all its viewers, while there are any.
 #[derive(Clone)]
 pub(crate) struct Live {
-    make: Arc<Make>,
+    make: Arc<Render>,
     streams: Streams,
     latest: Arc<watch::Sender<Option<Arc<str>>>>,
     is_followed: Arc<AtomicBool>,
@@ -41,7 +41,7 @@ struct Content<'a> {
 }
 
 impl Live {
-    pub(crate) fn new(streams: Streams, make: Arc<Make>) -> Self {
+    pub(crate) fn new(streams: Streams, make: Arc<Render>) -> Self {
         Self { make, streams, latest: Arc::default(), is_followed: Arc::default() }
     }
 

@@ -37,7 +37,7 @@ impl Params {
     }
 
     /// Of an object of JSON, whose query may be longer than in an address.
-    pub(crate) fn of_object(object: &Map<String, Value>, max_query_bytes: usize) -> Result<Self, Problem> {
+    pub(crate) fn from_object(object: &Map<String, Value>, max_query_bytes: usize) -> Result<Self, Problem> {
         let mut pairs = Vec::new();
         for (name, value) in object {
             let name = own_name(name);
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn objects_of_json_are_parameters_too() {
-        let of = |value: Value| Params::of_object(value.as_object().unwrap(), 10_000);
+        let of = |value: Value| Params::from_object(value.as_object().unwrap(), 10_000);
         let long = "word ".repeat(2000);
         let given = of(
             serde_json::json!({ "q": long, "k": 3, "lang": ["rust", "go"], "explain": true, "threshold": 0.5 }),

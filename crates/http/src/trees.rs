@@ -119,7 +119,7 @@ impl Trees {
     ) -> Self {
         let (current, progress, changed) = (RwLock::default(), Mutex::default(), watch::Sender::default());
         Self {
-            names: apart(names),
+            names: unique_names(&names),
             defaults,
             links,
             status,
@@ -253,12 +253,12 @@ impl Trees {
 }
 
 /// Names that differ: later ones of several get a number.
-fn apart(names: &[String]) -> Vec<String> {
-    let mut apart: Vec<String> = Vec::new();
+fn unique_names(names: &[String]) -> Vec<String> {
+    let mut unique: Vec<String> = Vec::new();
     for name in names {
         let numbered = |n: usize| if n == 1 { name.clone() } else { format!("{name}-{n}") };
-        let free = (1..).map(numbered).find(|name| !apart.contains(name));
-        apart.extend(free);
+        let free = (1..).map(numbered).find(|name| !unique.contains(name));
+        unique.extend(free);
     }
     apart
 }
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn names_differ() {
         let names = ["shop", "lib", "shop", "shop-2", "shop"].map(str::to_owned);
-        assert_eq!(apart(&names), ["shop", "lib", "shop-2", "shop-2-2", "shop-3"]);
+        assert_eq!(unique_names(&names), ["shop", "lib", "shop-2", "shop-2-2", "shop-3"]);
     }
 
     #[test]

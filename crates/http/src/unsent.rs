@@ -71,7 +71,12 @@ impl Unsent {
             Err(problem) => return problem.into_response(),
         };
         response.map(|body| {
-            Body::new(Held { body, rest: Bytes::new(), deadline: Instant::now() + MAX_TIME, _room: room })
+            Body::new(BufferedBody {
+                body,
+                rest: Bytes::new(),
+                deadline: Instant::now() + MAX_TIME,
+                _room: room,
+            })
         })
     }
 }
@@ -82,7 +87,7 @@ pub(crate) async fn hold(State(unsent): State<Unsent>, request: Request, next: N
 }
 
 /// The body of an answer, in pieces that are handed on as the client reads them.
-struct Held {
+struct BufferedBody {
     body: Body,
     /// Bytes taken from the body that are not handed on yet.
     rest: Bytes,
@@ -90,7 +95,7 @@ struct Held {
     _room: OwnedSemaphorePermit,
 }
 
-impl HttpBody for Held {
+impl HttpBody for BufferedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

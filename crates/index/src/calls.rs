@@ -28,7 +28,7 @@ use quarry_text::{folded, lexical_terms};
 use quarry_walk::FileFlags;
 use rayon::prelude::*;
 
-use self::file::Asked;
+use self::file::CallSelection;
 use self::module::Packages;
 use self::modules::Modules;
 use self::resolve::{Candidate, Candidates};
@@ -206,7 +206,7 @@ impl Index {
     }
 
     fn find_callers(&self, name: &str, targets: &[Hit], filter: &Filter) -> Result<Calls<CallSite>, Error> {
-        let wanted = Wanted::new(name, targets);
+        let wanted = CallTargets::new(name, targets);
         let allowed = self.allowed(filter);
         let is_allowed = |unit: usize| allowed.as_ref().is_none_or(|allowed| allowed[unit]);
         let mut rows: BTreeSet<usize> = BTreeSet::new();
@@ -227,7 +227,7 @@ impl Index {
         };
         let rows: Vec<usize> = rows.into_iter().filter(may_call).collect();
         let of_file = |row: usize| {
-            let asked = Asked::Names(&wanted.names);
+            let asked = CallSelection::Names(&wanted.names);
             let Some(file) = self.called_file(row, &asked) else { return (Vec::new(), Vec::new(), None, 0) };
             let mut sites = file.sites(|call| wanted.names.contains(call), &definitions, &modules);
             let n_named = sites.len();
@@ -286,7 +286,7 @@ impl Index {
     }
 
     /// Returns true if a call of a name targets one of the wanted definitions; a type stands for its constructors.
-    fn calls_one_of(&self, wanted: &Wanted, called: &str, site: &mut CallSite) -> bool {
+    fn calls_one_of(&self, wanted: &CallTargets, called: &str, site: &mut CallSite) -> bool {
         if let Some(constructors) = wanted.constructed.get(called) {
             let types: BTreeSet<&str> =
                 site.definitions.iter().map(|unit| self.name_of_unit(*unit)).collect();
@@ -312,7 +312,9 @@ impl Index {
         self.read(|| {
             let row = file.row();
             let units: BTreeSet<usize> = self.units_of_files[row].clone().collect();
-            let Some(file) = self.called_file(row, &Asked::Units(&units)) else { return Ok(Vec::new()) };
+            let Some(file) = self.called_file(row, &CallSelection::Units(&units)) else {
+                return Ok(Vec::new());
+            };
             let definitions = self.definitions_named(&file.names_in(&units))?;
             let sites = file.sites_in(&units, &definitions, &Modules::new(self)).into_iter();
             let is_certain = |site: &CallSite| site.is_certain && !site.definitions.is_empty();
@@ -335,7 +337,7 @@ impl Index {
         self.text(target)?;
         let units = self.parts_of(target.unit);
         let mut calls = Calls { found: Vec::new(), unfinished: Vec::new(), n_elsewhere: 0 };
-        let Some(file) = self.called_file(row, &Asked::Units(&units)) else { return Ok(calls) };
+        let Some(file) = self.called_file(row, &CallSelection::Units(&units)) else { return Ok(calls) };
         let names = file.names_in(&units);
         let definitions = self.definitions_named(&names)?;
         let modules = Modules::new(self);
@@ -439,7 +441,7 @@ fn distinctive_term(name: &str) -> Option<String> {
 }
 
 /// The definitions whose callers are wanted.
-struct Wanted<'a> {
+struct CallTargets<'a> {
     /// The definitions; if empty, anything with one of the names.
     units: HashSet<usize>,
     names: BTreeSet<&'a str>,
@@ -447,7 +449,7 @@ struct Wanted<'a> {
     constructed: BTreeMap<&'a str, BTreeSet<usize>>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> CallTargets<'a> {
     fn new(name: &'a str, targets: &'a [Hit]) -> Self {
         let mut names: BTreeSet<&str> = targets.iter().map(|hit| last_part(&hit.name)).collect();
         if targets.is_empty() {

@@ -230,7 +230,7 @@ fn calls_stay_in_their_tree() {
     let check = |external: &str| {
         let paths = trees.each_ref().map(|tree| (tree.as_path(), &options));
         let opened = Index::open_or_build_all(&paths, None, &|_| {}).unwrap();
-        let index = Index::together(opened.into_iter().map(|opened| opened.index).collect()).unwrap();
+        let index = Index::merge(opened.into_iter().map(|opened| opened.index).collect()).unwrap();
         for (name, expected) in [("main", external), ("of", "main")] {
             let definition = &index.definitions_of(name, &Filter::default())[0];
             let callees = index.callees(definition).unwrap().found;

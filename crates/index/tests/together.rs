@@ -65,7 +65,7 @@ impl Fixture {
         let asked: Vec<(&Path, &OpenOptions)> = paths.iter().map(|path| (path.as_path(), &options)).collect();
         let opened = Index::open_or_build_all(&asked, self.model.clone(), &|_| {}).unwrap();
         let n = opened.len();
-        (Index::together(opened.into_iter().map(|opened| opened.index).collect()).unwrap(), n)
+        (Index::merge(opened.into_iter().map(|opened| opened.index).collect()).unwrap(), n)
     }
 }
 

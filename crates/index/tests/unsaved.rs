@@ -28,7 +28,7 @@ fn open(directory: &Path, trees: &[&str], model: Option<&Arc<dyn Embedder>>) -> 
     let paths: Vec<PathBuf> = trees.iter().map(|tree| directory.join(tree)).collect();
     let asked: Vec<_> = paths.iter().map(|path| (path.as_path(), &options)).collect();
     let opened = Index::open_or_build_all(&asked, model.cloned(), &|_| {}).unwrap();
-    Index::together(opened.into_iter().map(|opened| opened.index).collect()).unwrap()
+    Index::merge(opened.into_iter().map(|opened| opened.index).collect()).unwrap()
 }
 
 /// Result of a search: the place of each hit, its score and its text.

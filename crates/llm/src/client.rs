@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::budget::{Booked, Budget, BudgetError, Cost, Reservation, Usage};
 use crate::error::{Failure, LlmError, beginning};
 use crate::key::ApiKey;
-use crate::pace::{self, Ending, Limiter, PaceError};
+use crate::pace::{self, CallOutcome, Limiter, PaceError};
 use crate::request::{ChatAnswer, ChatRequest, Embeddings, Origin};
 use crate::retry;
 use crate::settings::{Endpoint, Settings};
@@ -81,7 +81,8 @@ impl Client {
     /// When a setting is invalid.
     pub fn with_key(settings: Settings, key: Option<ApiKey>) -> Result<Self, LlmError> {
         let endpoint = settings.check()?;
-        let transport = HttpTransport::to(endpoint.address.clone(), key, endpoint.settings.concurrency)?;
+        let transport =
+            HttpTransport::with_address(endpoint.address.clone(), key, endpoint.settings.concurrency)?;
         Ok(Self::from_transport(endpoint, Box::new(transport)))
     }
 
@@ -472,7 +473,7 @@ impl Client {
                     book(usage, true, reservation);
                     match parse(&answer) {
                         Ok(parsed) => {
-                            permit.end(Ending::Answered);
+                            permit.end(CallOutcome::Answered);
                             return Ok((answer, parsed));
                         }
                         Err(problem) => Failure::Answer { problem },
@@ -483,8 +484,11 @@ impl Client {
                     failure
                 }
             };
-            let ending =
-                if failure.is_overload() { Ending::Refused(failure.retry_after()) } else { Ending::Failed };
+            let ending = if failure.is_overload() {
+                CallOutcome::Refused(failure.retry_after())
+            } else {
+                CallOutcome::Failed
+            };
             permit.end(ending);
             if !failure.is_transient() || attempt >= self.endpoint.settings.attempts {
                 return Err(self.failed(attempt, failure));

@@ -248,12 +248,12 @@ fn last_name(name: &str) -> &str {
 }
 
 /// A file: the number of its folder, and its path there.
-type Place = (usize, String);
+type FileKey = (usize, String);
 
 /// The texts of files, each read once.
 pub(crate) struct Texts<'a> {
     index: &'a Index,
-    read: RefCell<HashMap<Place, Option<Rc<str>>>>,
+    read: RefCell<HashMap<FileKey, Option<Rc<str>>>>,
 }
 
 impl<'a> Texts<'a> {

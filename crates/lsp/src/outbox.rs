@@ -49,7 +49,7 @@ impl Outbox {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub(crate) fn to(mut output: impl Write + Send + 'static) -> Result<(Self, Writer), ServeError> {
+    pub(crate) fn new(mut output: impl Write + Send + 'static) -> Result<(Self, Writer), ServeError> {
         let queue = Arc::new(Queue::default());
         let messages = Arc::clone(&queue);
         let (ended, end) = mpsc::channel();
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn what_nobody_reads_waits_within_a_limit_and_is_sent_in_its_order() {
         let (sender, pieces) = mpsc::sync_channel(0);
-        let (outbox, writer) = Outbox::to(Pipe(sender)).unwrap();
+        let (outbox, writer) = Outbox::new(Pipe(sender)).unwrap();
         let (queued, sent) = mpsc::channel();
         let sending = {
             let outbox = outbox.clone();
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn whoever_waits_goes_on_when_the_client_is_gone() {
         let (sender, pieces) = mpsc::sync_channel(0);
-        let (outbox, writer) = Outbox::to(Pipe(sender)).unwrap();
+        let (outbox, writer) = Outbox::new(Pipe(sender)).unwrap();
         let sending = thread::spawn(move || {
             (0..100).for_each(|_| outbox.notify("text", json!("x".repeat(MAX_WAITING_BYTES / 10))));
         });

@@ -58,7 +58,7 @@ pub fn serve(
     output: impl Write + Send + 'static,
     opener: impl Opener,
 ) -> Result<Ending, ServeError> {
-    let (outbox, writer) = Outbox::to(output)?;
+    let (outbox, writer) = Outbox::new(output)?;
     let (jobs, waiting) = mpsc::channel();
     let shared = Arc::new(Shared {
         folders: Folders::new(opener, outbox.clone()),

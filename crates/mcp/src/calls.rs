@@ -1,7 +1,7 @@
 //! Callers and callees as text.
 
 use quarry_index::{CallSite, Callee, Calls, Hit, Index, UnfinishedFile};
-use quarry_session::text::{BudgetedText, numbered, position, quoted, quoted_start, what};
+use quarry_session::text::{BudgetedText, numbered, position, quoted, quoted_start, unit_label};
 use quarry_text::counted;
 
 use crate::arguments::Size;
@@ -70,7 +70,7 @@ pub(crate) fn callers_text(
             return code;
         }
         let caller = site.caller.as_ref().filter(|hit| !hit.name.is_empty());
-        let caller = caller.map(|hit| format!(" in {}", what(hit.kind, &hit.name))).unwrap_or_default();
+        let caller = caller.map(|hit| format!(" in {}", unit_label(hit.kind, &hit.name))).unwrap_or_default();
         let doubt = doubt(paths, site.is_certain, &site.definitions);
         format!("{}:{}{caller}{doubt}\n{code}", paths.quoted(site.root, &site.path), site.line)
     };

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use quarry_session::text::{BudgetedText, numbered, quoted, quoted_start, what};
+use quarry_session::text::{BudgetedText, numbered, quoted, quoted_start, unit_label};
 use quarry_source::{SourceText, Unit, UnitKind};
 use quarry_text::{counted, nearest};
 
@@ -50,7 +50,7 @@ pub(crate) fn read_unit(
     };
     let Span { unit, end_line, end_byte } = span(units, found);
     let heading =
-        format!("{}:{}-{end_line} {}\n", quoted(path), unit.start_line, what(unit.kind, &unit.name));
+        format!("{}:{}-{end_line} {}\n", quoted(path), unit.start_line, unit_label(unit.kind, &unit.name));
     let content = source.to_str();
     let indexes = source.line_indexes(unit.start_line..=end_line, unit.bytes.start..end_byte);
     let n_lines = indexes.len();
@@ -157,7 +157,7 @@ fn is_named_below(unit: &Unit, prefix: &str) -> bool {
 }
 
 fn location(unit: &Unit) -> String {
-    format!("{}-{} {}", unit.start_line, unit.end_line, what(unit.kind, &unit.name))
+    format!("{}-{} {}", unit.start_line, unit.end_line, unit_label(unit.kind, &unit.name))
 }
 
 #[cfg(test)]

@@ -291,15 +291,15 @@ fn read<T: DeserializeOwned + JsonSchema>(mut arguments: Object) -> Result<T, To
 
 /// Bytes of the names and texts in arguments, at any depth; an item that is not a text counts as one.
 fn n_bytes_of(arguments: &Object) -> usize {
-    fn of_value(value: &Value) -> usize {
+    fn value_bytes(value: &Value) -> usize {
         match value {
             Value::String(text) => text.len(),
-            Value::Array(items) => items.iter().map(of_value).sum::<usize>() + items.len(),
+            Value::Array(items) => items.iter().map(value_bytes).sum::<usize>() + items.len(),
             Value::Object(object) => n_bytes_of(object),
             Value::Null | Value::Bool(_) | Value::Number(_) => 1,
         }
     }
-    arguments.iter().map(|(name, value)| name.len() + of_value(value)).sum()
+    arguments.iter().map(|(name, value)| name.len() + value_bytes(value)).sum()
 }
 
 fn within<T>(name: &'static str, value: &T, range: &RangeInclusive<T>) -> Result<(), ToolError>

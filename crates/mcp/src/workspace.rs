@@ -14,7 +14,7 @@ use quarry_session::context::{self, ContextRequest};
 use quarry_session::settings::Settings;
 use quarry_session::text::{position, quoted_start};
 use quarry_session::{
-    Found, Notice, OpenChoice, Query, Session, Snapshot, Tree, UnitsRequest, count_tokens, outline,
+    Notice, OpenChoice, Query, SearchResults, Session, Snapshot, Tree, UnitsRequest, count_tokens, outline,
 };
 use quarry_source::{UnitKind, language_named};
 use quarry_text::{counted, printable};
@@ -677,7 +677,12 @@ fn handle_notice(notice: Notice, unsaved: &Mutex<Option<String>>, observer: Opti
     observer.into_iter().for_each(|observe| observe(notice));
 }
 
-fn results<Q>(index: &Index, found: &Found<Q>, detail: Detail, prefixes: &[String]) -> Vec<FoundUnit> {
+fn results<Q>(
+    index: &Index,
+    found: &SearchResults<Q>,
+    detail: Detail,
+    prefixes: &[String],
+) -> Vec<FoundUnit> {
     // The name in a brief result already says what the declaration would.
     let is_beside_declaration = detail == Detail::Brief;
     let unit = |(position, hit): (usize, &Hit)| FoundUnit {

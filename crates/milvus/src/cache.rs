@@ -10,13 +10,13 @@ pub(crate) struct Cache<T> {
 }
 
 struct State<T> {
-    values: HashMap<String, Kept<T>>,
+    values: HashMap<String, CachedValue<T>>,
     by_use: BTreeMap<u64, String>,
     bytes: usize,
     clock: u64,
 }
 
-struct Kept<T> {
+struct CachedValue<T> {
     value: Arc<T>,
     bytes: usize,
     used: u64,
@@ -45,7 +45,7 @@ impl<T> Cache<T> {
         let mut state = self.state();
         state.clock += 1;
         let used = state.clock;
-        if let Some(before) = state.values.insert(key.clone(), Kept { value, bytes, used }) {
+        if let Some(before) = state.values.insert(key.clone(), CachedValue { value, bytes, used }) {
             state.bytes -= before.bytes;
             state.by_use.remove(&before.used);
         }

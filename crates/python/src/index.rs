@@ -13,8 +13,8 @@ use quarry_session::models::Rerank;
 use quarry_session::outline::outline;
 use quarry_session::settings::{SearchDefaults, Settings};
 use quarry_session::{
-    Answer, CallsQuestion, Excerpt, Models, Notice, OpenChoice, Query, ResultView, Session, SessionError,
-    Shown, Snapshot, StatusView, Tree, UnitView, UnitsRequest,
+    Answer, CallsQuestion, DisplayOptions, Excerpt, Models, Notice, OpenChoice, Query, ResultView, Session,
+    SessionError, Snapshot, StatusView, Tree, UnitView, UnitsRequest,
 };
 use quarry_walk::WalkChoice;
 use serde::Serialize;
@@ -24,7 +24,7 @@ use crate::interruptible::interruptible;
 use crate::model;
 
 /// Results show their whole code.
-const SHOWN: Shown = Shown { units: true, excerpt: Excerpt::All, context: (0, 0) };
+const SHOWN: DisplayOptions = DisplayOptions { units: true, excerpt: Excerpt::All, context: (0, 0) };
 
 /// Opens the index of a session, refreshed to the current files or as it is. Returns whether it was built or
 /// updated, and warnings for the user.
@@ -85,9 +85,9 @@ impl Row {
 
 /// The fields of `quarry.Answer`. Converting them is faster than parsing the JSON that the program prints.
 #[derive(IntoPyObject)]
-pub(crate) struct Found(Vec<Row>, Option<bool>, f64, f64, Vec<String>);
+pub(crate) struct AnswerFields(Vec<Row>, Option<bool>, f64, f64, Vec<String>);
 
-impl Found {
+impl AnswerFields {
     fn from_answer<Q>(answer: Answer<Q>) -> PyResult<Self> {
         let Answer { results, confident, confidence, took_ms, notes, .. } = answer;
         let rows = results.into_iter().filter_map(Row::from_result).collect::<PyResult<_>>()?;
@@ -185,7 +185,7 @@ impl Index {
     }
 
     /// The answer of `quarry search`.
-    fn search(&self, py: Python<'_>, query: String, request: Request) -> PyResult<Found> {
+    fn search(&self, py: Python<'_>, query: String, request: Request) -> PyResult<AnswerFields> {
         let filter = request.filter()?;
         let asked = Query::parse(&query).map_err(|error| PyValueError::new_err(error.with_place()))?;
         let answer = self.ask(py, move |tree, snapshot| {
@@ -195,7 +195,7 @@ impl Index {
             let found = quarry_session::search(&tree.index, asked.clone(), &units)?;
             Ok(found.answer(tree, &SHOWN, Duration::ZERO)?)
         })?;
-        Found::from_answer(answer)
+        AnswerFields::from_answer(answer)
     }
 
     /// The answer of `quarry similar` for a line of a file of a searched path, given by its number.
@@ -206,7 +206,7 @@ impl Index {
         path: String,
         line: u32,
         request: Request,
-    ) -> PyResult<Found> {
+    ) -> PyResult<AnswerFields> {
         let filter = request.filter()?;
         let asked = path.clone();
         let answer = self.ask(py, move |tree, snapshot| {
@@ -216,7 +216,7 @@ impl Index {
             let found = quarry_session::similar(&tree.index, &given, &units)?;
             Ok(Some(found.answer(tree, &SHOWN, Duration::ZERO)?))
         })?;
-        Found::from_answer(answer.ok_or_else(|| nothing_at(&asked, line))?)
+        AnswerFields::from_answer(answer.ok_or_else(|| nothing_at(&asked, line))?)
     }
 
     /// The answer of `quarry callers --json`, or of `quarry callees --json`.

@@ -184,7 +184,7 @@ impl RelatedTree {
     /// repository.
     fn units_of_diff(&self, tree: &Tree, files: &[ChangedFile]) -> Vec<usize> {
         let root = tree.root(0);
-        let top = Checkout::around(Path::new(&root)).map(|checkout| checkout.top);
+        let top = Checkout::find(Path::new(&root)).map(|checkout| checkout.top);
         let inside = top.as_ref().and_then(|top| Path::new(&root).strip_prefix(top).ok());
         let parts =
             inside.into_iter().flat_map(Path::iter).map(|part| format!("{}/", part.to_string_lossy()));

@@ -487,7 +487,7 @@ impl<'a> Sources<'a> {
         }
         let [a, b] = [target.candidate, candidate].map(|place| {
             let text = self.text_of(self.relations.candidates[place as usize].unit).unwrap_or_default();
-            Shingles::of_identifiers(&text)
+            Shingles::from_identifiers(&text)
         });
         let similarity = a.similarity(&b);
         let is_long = a.len().min(b.len()) >= MIN_SHINGLES;

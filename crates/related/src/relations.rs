@@ -476,13 +476,13 @@ impl FileRelations {
             literals.sort_unstable();
             literals.dedup();
             let is_definition = is_candidate(&found) && !is_prose;
-            let shingles = is_definition.then(|| Shingles::of_identifiers(code));
+            let shingles = is_definition.then(|| Shingles::from_identifiers(code));
             let bands = shingles
                 .filter(|shingles| shingles.len() >= MIN_SHINGLES)
                 .and_then(|shingles| shingles.bands());
             StoredUnit { name: 0, words: name_words(found.name), literals, bands }
         };
         let units = file.units.clone().map(unit).collect();
-        Self { links: links.of_file(file.row).unwrap_or_default(), units }
+        Self { links: links.file_links(file.row).unwrap_or_default(), units }
     }
 }

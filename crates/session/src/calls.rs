@@ -217,7 +217,7 @@ impl DefinitionView {
         }
     }
 
-    fn of_units(tree: &Tree, units: &[usize]) -> Vec<Self> {
+    fn for_units(tree: &Tree, units: &[usize]) -> Vec<Self> {
         units.iter().map(|unit| Self::new(tree, &tree.index.unit(*unit))).collect()
     }
 }
@@ -227,7 +227,7 @@ impl DefinitionView {
 pub fn callers(tree: &Tree, question: &CallsQuestion, calls: &Calls<CallSite>) -> Callers {
     let sites = &calls.found;
     let view = |site: &CallSite| {
-        let definitions = DefinitionView::of_units(tree, &site.definitions);
+        let definitions = DefinitionView::for_units(tree, &site.definitions);
         let (definitions, candidates) =
             if site.is_certain { (definitions, Vec::new()) } else { (Vec::new(), definitions) };
         SiteView {
@@ -273,7 +273,7 @@ pub fn callees(tree: &Tree, question: &CallsQuestion, found: &[Calls<Callee>]) -
         };
         for callee in callees.iter().take(question.limit) {
             let (name, lines) = (callee.name.clone(), callee.lines.clone());
-            let definitions = DefinitionView::of_units(tree, &callee.definitions);
+            let definitions = DefinitionView::for_units(tree, &callee.definitions);
             match (callee.is_certain, definitions.is_empty()) {
                 (_, true) => view.external.push(ExternalView { name, lines }),
                 (true, false) => view.callees.push(CalleeView { name, lines, definitions }),

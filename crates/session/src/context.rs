@@ -16,7 +16,7 @@ use quarry_source::{SourceText, UnitKind};
 use rayon::prelude::*;
 
 use crate::count_tokens;
-use crate::text::{numbered, position_to, quoted, what};
+use crate::text::{numbered, position_to, quoted, unit_label};
 
 /// Number of results that functions are chosen from.
 const CANDIDATES: usize = 40;
@@ -318,7 +318,12 @@ fn related(
         }
         let called = index.callees(hit)?.found.into_iter().filter(|callee| callee.is_certain);
         let called = called.filter_map(|callee| callee.definitions.first().map(|unit| index.unit(*unit)));
-        push(&format!("{} calls:\n", what(hit.kind, &hit.name)), called.collect(), &mut left, &mut pieces);
+        push(
+            &format!("{} calls:\n", unit_label(hit.kind, &hit.name)),
+            called.collect(),
+            &mut left,
+            &mut pieces,
+        );
     }
     if let Some(Candidate { hit, .. }) = shown.first().filter(|_| left >= SIGNATURE_TOKENS)
         && matches!(hit.kind, UnitKind::Function | UnitKind::Method)
@@ -326,7 +331,12 @@ fn related(
         let sites = index.callers(&hit.name, std::slice::from_ref(hit), &Filter::default())?.found;
         let callers = sites.into_iter().filter(|site| site.is_certain).filter_map(|site| site.caller);
         let callers: Vec<Hit> = callers.filter(|hit| !hit.signature.is_empty()).take(CALLERS).collect();
-        push(&format!("{} is called by:\n", what(hit.kind, &hit.name)), callers, &mut left, &mut pieces);
+        push(
+            &format!("{} is called by:\n", unit_label(hit.kind, &hit.name)),
+            callers,
+            &mut left,
+            &mut pieces,
+        );
     }
     Ok(pieces)
 }

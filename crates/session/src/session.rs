@@ -207,7 +207,7 @@ pub struct Session {
     is_lenient: bool,
     compares_files: bool,
     patience: Option<Patience>,
-    opening: Arc<Opening>,
+    opening: Arc<OpeningLock>,
     opened: Arc<Mutex<Option<Arc<Snapshot>>>>,
 }
 
@@ -221,14 +221,14 @@ struct Patience {
 
 /// Lets one thread at a time open an index.
 #[derive(Default)]
-struct Opening {
+struct OpeningLock {
     /// Start time of the thread that opens it, if any.
     begun: Mutex<Option<Instant>>,
     ended: Condvar,
 }
 
 /// Held while the index is opened.
-struct Busy(Arc<Opening>);
+struct OpeningGuard(Arc<OpeningLock>);
 
 /// A message from the thread that opens an index to the question that waits for it.
 enum Message {
@@ -372,7 +372,7 @@ impl Session {
         }
         let deadline = Instant::now() + *wait;
         let Some(opening) = self.opening.begin_within(*wait) else {
-            return self.as_it_is(as_of).map_or_else(in_time, Ok);
+            return self.stale_snapshot(as_of).map_or_else(in_time, Ok);
         };
         if let Some(snapshot) = self.opened().filter(|snapshot| self.is_fresh(snapshot, as_of)) {
             return Ok((snapshot, None));
@@ -409,7 +409,7 @@ impl Session {
                 Ok(Message::Rebuilding(reason)) => notices(Notice::Event(&Event::Rebuilding(&reason))),
                 Ok(Message::Progress(event)) => notices(Notice::Event(&event)),
                 Ok(Message::Opened(opened)) => return Ok((opened?, None)),
-                Err(mpsc::RecvTimeoutError::Timeout) => match self.as_it_is(as_of) {
+                Err(mpsc::RecvTimeoutError::Timeout) => match self.stale_snapshot(as_of) {
                     Some(found) => return Ok(found),
                     None => deadline = None,
                 },
@@ -421,7 +421,7 @@ impl Session {
 
     /// The index as it was opened last, or as it is stored, with the files that have changed since; none if these are
     /// unknown.
-    fn as_it_is(&self, as_of: Instant) -> Option<(Arc<Snapshot>, Option<Arc<Behind>>)> {
+    fn stale_snapshot(&self, as_of: Instant) -> Option<(Arc<Snapshot>, Option<Arc<Behind>>)> {
         let snapshot = match self.opened() {
             Some(snapshot) => snapshot,
             None => {
@@ -504,7 +504,7 @@ impl Session {
     fn open_now(
         &self,
         update: Update,
-        _opening: &Busy,
+        _opening: &OpeningGuard,
         notices: Notices,
     ) -> Result<Arc<Snapshot>, SessionError> {
         let opened = catch_unwind(AssertUnwindSafe(|| self.open(update, notices)));
@@ -662,16 +662,16 @@ impl Snapshot {
     }
 }
 
-impl Opening {
+impl OpeningLock {
     /// Waits until no other thread is opening the index.
-    fn begin(self: &Arc<Self>) -> Busy {
+    fn begin(self: &Arc<Self>) -> OpeningGuard {
         let begun = lock(&self.begun);
         let free = self.ended.wait_while(begun, |begun| begun.is_some());
         self.busy(free.unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Like [`begin`](Self::begin), but waits at most `wait` from now, and from the start of the other thread.
-    fn begin_within(self: &Arc<Self>, wait: Duration) -> Option<Busy> {
+    fn begin_within(self: &Arc<Self>, wait: Duration) -> Option<OpeningGuard> {
         let asked = Instant::now();
         let mut begun = lock(&self.begun);
         while let Some(since) = *begun {
@@ -684,13 +684,13 @@ impl Opening {
         Some(self.busy(begun))
     }
 
-    fn busy(self: &Arc<Self>, mut begun: MutexGuard<'_, Option<Instant>>) -> Busy {
+    fn busy(self: &Arc<Self>, mut begun: MutexGuard<'_, Option<Instant>>) -> OpeningGuard {
         *begun = Some(Instant::now());
-        Busy(Arc::clone(self))
+        OpeningGuard(Arc::clone(self))
     }
 }
 
-impl Drop for Busy {
+impl Drop for OpeningGuard {
     fn drop(&mut self) {
         *lock(&self.0.begun) = None;
         self.0.ended.notify_all();
@@ -767,7 +767,7 @@ fn open_all(
         indexes.push(Index::without_units(&paths[number], numbers.len(), found)?);
         numbers.push(number);
     }
-    Ok((Index::together(indexes)?, numbers))
+    Ok((Index::merge(indexes)?, numbers))
 }
 
 /// The state of settings and files; none if a file may still change undetected.

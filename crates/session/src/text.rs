@@ -94,7 +94,7 @@ pub fn quoted_start(name: &str) -> String {
 
 /// Kind of a unit, and its name if it has one.
 #[must_use]
-pub fn what(kind: UnitKind, name: &str) -> String {
+pub fn unit_label(kind: UnitKind, name: &str) -> String {
     let kind = kind_name(kind);
     if name.is_empty() { kind.to_owned() } else { format!("{kind} {}", quoted_start(name)) }
 }
@@ -109,7 +109,7 @@ pub fn position(hit: &Hit) -> String {
 #[must_use]
 pub fn position_to(hit: &Hit, end_line: u32) -> String {
     let Hit { path, start_line, kind, name, .. } = hit;
-    format!("{}:{start_line}-{end_line} {}", quoted(path), what(*kind, name))
+    format!("{}:{start_line}-{end_line} {}", quoted(path), unit_label(*kind, name))
 }
 
 #[cfg(test)]

@@ -7,14 +7,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use quarry_index::{Filter, Index, OpenOptions, RankingWeights};
-use quarry_session::{Answer, Excerpt, Query, SearchQuestion, Shown, Tree, UnitsRequest, search, similar};
+use quarry_session::{
+    Answer, DisplayOptions, Excerpt, Query, SearchQuestion, Tree, UnitsRequest, search, similar,
+};
 use serde::Serialize;
 use tempfile::TempDir;
 
 const NET: &str =
     "def connect(host):\n    # slow\n    return dial(host)\n\n\ndef close(host):\n    hang_up(host)\n";
 const DISK: &str = "def flush(file):\n    sync(file)\n\n\ndef connect_disk(file):\n    return mount(file)\n";
-const SHOWN: Shown = Shown { units: true, excerpt: Excerpt::Best(1), context: (0, 0) };
+const SHOWN: DisplayOptions = DisplayOptions { units: true, excerpt: Excerpt::Best(1), context: (0, 0) };
 
 struct Fixture {
     directory: TempDir,
@@ -49,7 +51,7 @@ impl Fixture {
         UnitsRequest::new(&self.ranking)
     }
 
-    fn found(&self, query: &str, request: &UnitsRequest) -> quarry_session::Found<SearchQuestion> {
+    fn found(&self, query: &str, request: &UnitsRequest) -> quarry_session::SearchResults<SearchQuestion> {
         search(&self.tree.index, Query::parse(query).unwrap(), request).unwrap()
     }
 

@@ -326,12 +326,12 @@ impl Tag {
                 (None, b'"' | b'\'') => quote = Some(byte),
                 (None, b'>') => {
                     tag.is_empty = source[at - 1] == b'/';
-                    tag.note(&source[word_start..at]);
+                    tag.record_attribute(&source[word_start..at]);
                     tag.end = at + 1;
                     return Some(tag);
                 }
                 (None, _) if byte.is_ascii_whitespace() => {
-                    tag.note(&source[word_start..at]);
+                    tag.record_attribute(&source[word_start..at]);
                     word_start = at + 1;
                 }
                 (None, _) => {}
@@ -341,7 +341,7 @@ impl Tag {
     }
 
     /// Records an attribute such as `lang="ts"`.
-    fn note(&mut self, word: &[u8]) {
+    fn record_attribute(&mut self, word: &[u8]) {
         let word = String::from_utf8_lossy(word);
         let Some((name, value)) = word.split_once('=') else { return };
         let value = value.trim_end_matches('/').trim_matches(['"', '\'']).to_lowercase();

@@ -376,10 +376,10 @@ pub(crate) struct Matcher<'tree> {
 const NODES_PER_LOOK: usize = 4096;
 
 /// Callback for the captured nodes of a match.
-type Found<'a, 'tree> = &'a mut dyn FnMut(&[(u32, Node<'tree>)]);
+type OnMatch<'a, 'tree> = &'a mut dyn FnMut(&[(u32, Node<'tree>)]);
 
 /// Continuation after a match of a part of a pattern.
-type Then<'a, 'tree> = &'a mut dyn FnMut(&mut Matcher<'tree>);
+type Continuation<'a, 'tree> = &'a mut dyn FnMut(&mut Matcher<'tree>);
 
 impl<'tree> Matcher<'tree> {
     pub(crate) fn new(cursor: TreeCursor<'tree>) -> Self {
@@ -394,7 +394,7 @@ impl<'tree> Matcher<'tree> {
         node: Node<'tree>,
         source: &[u8],
         is_over: &dyn Fn() -> bool,
-        found: Found<'_, 'tree>,
+        found: OnMatch<'_, 'tree>,
     ) -> bool {
         self.is_over = false;
         self.node(&pattern.test, node, is_over, &mut |matcher| {
@@ -415,7 +415,7 @@ impl<'tree> Matcher<'tree> {
         test: &NodeTest,
         node: Node<'tree>,
         is_over: &dyn Fn() -> bool,
-        then: Then<'_, 'tree>,
+        then: Continuation<'_, 'tree>,
     ) {
         self.n_looked += 1;
         if self.n_looked.is_multiple_of(NODES_PER_LOOK) {
@@ -459,7 +459,7 @@ impl<'tree> Matcher<'tree> {
         (at, first): (usize, usize),
         anchor: Anchor,
         is_over: &dyn Fn() -> bool,
-        then: Then<'_, 'tree>,
+        then: Continuation<'_, 'tree>,
     ) {
         let Some(child) = of.test.children.get(at) else { return then(self) };
         let is_last = of.test.is_closed && at + 1 == of.test.children.len();

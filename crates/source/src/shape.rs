@@ -65,7 +65,7 @@ pub(crate) fn find_shapes(
         ranges.sort_by_key(|range| (range.start, range.end));
         ranges.dedup();
     }
-    let owners = Owners::new(&functions, &closures);
+    let owners = FunctionRanges::new(&functions, &closures);
     let mut shapes: Vec<FunctionShape> = functions.iter().map(FunctionShape::new).collect();
     for range in parameters {
         if let Some(shape) = owners.innermost(&range).and_then(|owner| shapes.get_mut(owner))
@@ -111,14 +111,14 @@ fn contains(outer: &Range<usize>, inner: &Range<usize>) -> bool {
 }
 
 /// Byte ranges of functions and closures, for lookup by position.
-struct Owners {
+struct FunctionRanges {
     /// Ascending by start, outer ones first, with the number of the function; closures have none.
     ranges: Vec<(Range<usize>, Option<usize>)>,
     /// The index of the range that encloses each range, if any.
     parents: Vec<Option<usize>>,
 }
 
-impl Owners {
+impl FunctionRanges {
     fn new(functions: &[Function], closures: &[Range<usize>]) -> Self {
         let named =
             functions.iter().enumerate().map(|(number, function)| (function.bytes.clone(), Some(number)));

@@ -36,7 +36,7 @@ struct Range {
 
 impl Range {
     /// The range that the processor multiplies exactly: where two products are added in 16 bits, one bit less.
-    fn of_processor() -> Range {
+    fn for_processor() -> Range {
         match EXECUTOR.with(GemmExecutor::may_saturate) {
             true => Range { zero: 64, maximum: 63.0 },
             false => Range { zero: 128, maximum: 127.0 },
@@ -262,7 +262,7 @@ impl Packed {
     /// of its own.
     pub(crate) fn multiply(&self, mode: Output, input: &[f32], output: &mut [f32]) {
         let n_outputs = self.factors.len();
-        let range = Range::of_processor();
+        let range = Range::for_processor();
         let mut bytes = vec![0; BLOCK.min(input.len() / self.n_inputs) * self.n_inputs];
         let mut factors = Vec::with_capacity(BLOCK);
         let mut sums = vec![0; bytes.len() / self.n_inputs * n_outputs];
@@ -465,7 +465,7 @@ mod tests {
             let mut output = vec![1.0; n_rows * n_outputs];
             packed.multiply(Output::Add, &input, &mut output);
             // Each input is off by half a step at most, in either direction.
-            let step = 0.5 / Range::of_processor().maximum;
+            let step = 0.5 / Range::for_processor().maximum;
             for (at, (found, expected)) in output.iter().zip(&expected).enumerate() {
                 let weights = &matrix.values[at % n_outputs * n_inputs..][..n_inputs];
                 let size: f32 = weights.iter().map(|weight| f32::from(weight.unsigned_abs())).sum();
@@ -482,7 +482,7 @@ mod tests {
     #[test]
     fn whole_numbers_are_multiplied_exactly() {
         let matrix = Int8Matrix { values: vec![127; 64], factors: vec![1.0] };
-        let largest = Range::of_processor().maximum;
+        let largest = Range::for_processor().maximum;
         let packed = matrix.pack();
         let mut output = [0.0];
         packed.multiply(Output::Replace, &[largest; 64], &mut output);

@@ -90,7 +90,7 @@ impl WalkOptions {
 
     /// Options that find a file named by the user, regardless of exclusion rules.
     #[must_use]
-    pub fn of_named_file(self) -> Self {
+    pub fn for_named_file(self) -> Self {
         Self { hidden: true, ignored: true, ..self }
     }
 

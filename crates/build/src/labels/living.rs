@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::error::BuildError;
 use crate::plan::SourcePlan;
 use crate::record::CodeRecord;
-use crate::sources::Opened;
+use crate::sources::OpenedSource;
 
 /// A function in a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -115,8 +115,8 @@ pub struct LivingReport {
 /// # Errors
 /// When it cannot be read, or contains none.
 pub fn functions_in(tree: &Path) -> Result<Vec<CodeRecord>, BuildError> {
-    let plan = SourcePlan::of_directory(tree);
-    let opened = Opened::open(&plan, true, Path::new(""), true)?;
+    let plan = SourcePlan::for_directory(tree);
+    let opened = OpenedSource::open(&plan, true, Path::new(""), true)?;
     let mut records = Vec::new();
     opened.for_each(&mut |record| {
         records.push(record);

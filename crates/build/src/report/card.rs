@@ -5,7 +5,7 @@ mod page;
 
 use std::collections::BTreeMap;
 
-use quarry_corpus::dataset::split::Together;
+use quarry_corpus::dataset::split::QueryGrouping;
 use quarry_eval::protocol::discrepancy;
 use quarry_metrics::table::Table;
 
@@ -349,11 +349,11 @@ impl Facts<'_> {
         vec![
             Block::Text(format!(
                 "{}, stratified by the number of answers, with the seed {}.",
-                match self.plan.splits.together() {
-                    Together::Related =>
+                match self.plan.splits.query_grouping() {
+                    QueryGrouping::Related =>
                         "By groups of queries that are nearly equal or have an answer in common, as far as a comparison of their \
                          texts found them",
-                    Together::Equal => "By query",
+                    QueryGrouping::Equal => "By query",
                 },
                 self.plan.seed
             )),
@@ -496,12 +496,12 @@ fn limits(plan: &Plan, shares: &Shares, unlabeled: u64, evaluation: &[String]) -
         ));
     }
     if !plan.is_of_fixes() {
-        limits.push(match plan.splits.together() {
-            Together::Related => {
+        limits.push(match plan.splits.query_grouping() {
+            QueryGrouping::Related => {
                 "Codes that do not answer may be in several parts, and so may answers that the comparison does not recognize."
                     .to_owned()
             }
-            Together::Equal => "Parts may have answers and nearly equal queries in common.".to_owned(),
+            QueryGrouping::Equal => "Parts may have answers and nearly equal queries in common.".to_owned(),
         });
     }
     if plan.queries.iter().any(|query| query.kind == QueryKind::Docstrings) {

@@ -93,7 +93,7 @@ pub(crate) fn all_of<'l>(licenses: impl IntoIterator<Item = &'l str>) -> Option<
 }
 
 /// The licenses that headers in the comments of a file name, all of which apply; `None` for one that cannot be read.
-pub(crate) fn of_headers(language: Language, source: &[u8]) -> Vec<Option<String>> {
+pub(crate) fn header_licenses(language: Language, source: &[u8]) -> Vec<Option<String>> {
     let text = String::from_utf8_lossy(source);
     if !text.contains(HEADER) {
         return Vec::new();
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn all_headers_in_comments_name_licenses() {
         let of = |language: &str, text: &str| {
-            let headers = of_headers(language_named(language).unwrap(), text.as_bytes());
+            let headers = header_licenses(language_named(language).unwrap(), text.as_bytes());
             headers.into_iter().map(|license| license.unwrap_or_else(|| "?".to_owned())).collect::<Vec<_>>()
         };
         let id = HEADER;

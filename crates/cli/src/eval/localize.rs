@@ -9,7 +9,7 @@ use quarry_corpus::formats::localize::{self as format, Issue};
 use quarry_eval::localize::entity::Level;
 use quarry_eval::localize::lines::LinesSummary;
 use quarry_eval::localize::report::{LocalizeReport, Summaries, compared, issue_lines, report};
-use quarry_eval::localize::{Localizer, Outcome, Places, localize};
+use quarry_eval::localize::{Directories, Localizer, Outcome, localize};
 use quarry_eval::plan::write_whole;
 use quarry_eval::reading::trees::ask_issues;
 use quarry_index::{Filter, Index, RankingWeights};
@@ -97,7 +97,7 @@ pub fn run(args: &LocalizeArgs) -> anyhow::Result<()> {
     let issues = args.chosen(format::read(&args.file)?)?;
     let models = args.models.resolve(args.model.path.clone())?;
     let (_temporary, work) = args.work_directory()?;
-    let places = Places {
+    let places = Directories {
         mirrors: &args.mirrors,
         work: &work,
         features: args.features.is_some(),

@@ -15,7 +15,7 @@ use quarry_corpus::formats::write::NewDirectories;
 use quarry_corpus::repositories::{Repository, read_manifest};
 use quarry_corpus::tokens::code_tokens;
 use quarry_embed::{EmbedError, Embedder};
-use quarry_eval::protocol::of_recipe;
+use quarry_eval::protocol::recipe_discrepancies;
 use quarry_eval::report::training::{TrainedEpoch, TrainingRun, training_page};
 use quarry_text::counted;
 use quarry_train::clean;
@@ -27,7 +27,7 @@ use quarry_transformer::CrossEncoder;
 use quarry_transformer::trainable::Trainable;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::leakage::{self, Allowed, Leakage};
+use super::leakage::{self, Leakage, Permission};
 use super::{note_left_out, read_settings, say};
 use crate::{model, new_file, progress, trained_queries};
 
@@ -206,7 +206,7 @@ impl LoadedRun {
 /// Departures of a recipe from its paper, by the register of the protocols.
 fn departures(args: &EncoderArgs) -> Vec<String> {
     let recipe = args.recipe.as_deref().and_then(Path::file_stem).unwrap_or_default().to_string_lossy();
-    of_recipe(&recipe).map(|found| format!("{}: {}", found.number, found.about)).collect()
+    recipe_discrepancies(&recipe).map(|found| format!("{}: {}", found.number, found.about)).collect()
 }
 
 /// Reads the pairs of a run, with what they share with evaluation data, as a sentence.
@@ -225,7 +225,7 @@ fn read_checked(
         found.add(&guard, path, &of_file);
         rows.extend(of_file);
     }
-    let allowed = if args.allow_evaluation_data { Allowed::Now } else { Allowed::OnRequest };
+    let allowed = if args.allow_evaluation_data { Permission::Now } else { Permission::OnRequest };
     let leakage = leakage::checked(&guard, &found, allowed)?;
     if !found.found.is_empty() {
         say(bar, &format!("warning: {leakage}"));

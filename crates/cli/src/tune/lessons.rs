@@ -15,7 +15,7 @@ use quarry_text::near::NearIndex;
 
 use super::TuneArgs;
 use crate::output;
-use crate::train::{Allowed, training_pairs};
+use crate::train::{Permission, training_pairs};
 
 /// Similarity from which the code of a pair is that of a function.
 const SAME_CODE: f64 = 0.9;
@@ -45,7 +45,7 @@ pub fn collect(args: &TuneArgs, files: &[SourceFile]) -> anyhow::Result<(HoldOut
     }
     if let Some(path) = &args.pairs {
         let files = ComparedFiles { named: &args.exclude, ..ComparedFiles::default() };
-        let (lessons, _) = training_pairs(path, files, Allowed::Never)?;
+        let (lessons, _) = training_pairs(path, files, Permission::Never)?;
         add(lessons, &functions, &is_held_out, &mut split, &mut pairs);
     }
     Ok((split, pairs))

@@ -31,7 +31,7 @@ impl Kind {
     }
 
     /// Parses a cell of a text table as a value of this kind; returns the cell itself if that fails.
-    pub(crate) fn of_cell(self, cell: &str) -> Value<'_> {
+    pub(crate) fn parse_cell(self, cell: &str) -> Value<'_> {
         let number = match self {
             Self::Whole => cell.trim().parse().ok().map(Value::Whole),
             Self::Number => cell.trim().parse().ok().map(Value::Real),
@@ -178,7 +178,7 @@ impl<'a> Row<'a> {
     }
 
     /// Parses a JSON object. Fields that the format does not have are skipped.
-    pub(crate) fn of_json(line: Line<'a>, format: &'static Format) -> Result<Self, FormatError> {
+    pub(crate) fn from_json(line: Line<'a>, format: &'static Format) -> Result<Self, FormatError> {
         let values = json_values(line.text, format.fields).map_err(|error| {
             let names: Vec<String> = format
                 .fields

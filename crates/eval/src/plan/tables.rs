@@ -14,7 +14,7 @@ use quarry_metrics::table::Table;
 impl Results {
     /// Explanation of the numbers of a data set's tables.
     #[must_use]
-    pub fn note(&self, dataset: &DatasetResults) -> String {
+    pub fn table_note(&self, dataset: &DatasetResults) -> String {
         let bootstrap = &self.bootstrap;
         format!(
             "In brackets: {:.0} % bootstrap interval over queries{}; p: paired bootstrap against {}, two-sided, corrected \

@@ -166,7 +166,7 @@ fn two_methods_are_compared_query_by_query() {
     let part = &dataset.parts[0];
     let queries = |number: usize| {
         let method = &part.methods[number];
-        QueriesOf { dataset, part, method }.read(&directory.path().join("results"))
+        QueryCells { dataset, part, method }.read(&directory.path().join("results"))
     };
     let question = Question { methods: [0, 1], ..Question::default() };
     let compared =

@@ -208,7 +208,7 @@ impl RunIdentity<'_> {
 }
 
 /// A run with the directory of its result.
-struct Located {
+struct LocatedRun {
     run: TrainingRun,
     /// Settings of the grid, and the seed if the plan has it.
     varied: Vec<String>,
@@ -560,7 +560,7 @@ impl TrainingPlan {
         store: &Store,
         models: &TrainedModels,
         trainer: &dyn Trainer,
-    ) -> Result<Vec<Vec<Located>>, EvalError> {
+    ) -> Result<Vec<Vec<LocatedRun>>, EvalError> {
         let read = |Paths(paths): &Paths| -> Result<Vec<Input>, EvalError> {
             paths.iter().map(|path| Input::read(&locations.data, path)).collect()
         };
@@ -601,7 +601,7 @@ impl TrainingPlan {
                 };
                 let directory = store.models().join(identity.hash());
                 let identity = serde_json::to_string_pretty(&identity).unwrap_or_default();
-                of_seeds.push(Located { run, varied, directory, identity });
+                of_seeds.push(LocatedRun { run, varied, directory, identity });
             }
             all.push(of_seeds);
         }
@@ -609,7 +609,7 @@ impl TrainingPlan {
     }
 }
 
-impl Located {
+impl LocatedRun {
     /// Result of the run; trains unless it has ended before.
     fn outcome(
         &self,

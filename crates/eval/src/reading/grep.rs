@@ -188,7 +188,7 @@ impl Policy for GrepPolicy<'_> {
             }
             Unit::Lines => {
                 found.iter().all(|found| {
-                    let (output, shown) = around(found);
+                    let (output, shown) = context_lines(found);
                     reader.see(&output, shown.into_iter().map(|lines| (found.file.path.as_str(), lines)))
                 });
             }
@@ -223,7 +223,7 @@ fn number(line: usize) -> u32 {
 }
 
 /// The lines around matches, as `rg -n -C` prints them for one file, and which lines these are.
-fn around(found: &Matches<'_>) -> (String, Vec<RangeInclusive<u32>>) {
+fn context_lines(found: &Matches<'_>) -> (String, Vec<RangeInclusive<u32>>) {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     let n_lines = found.file.text.lines().count();
     for (line, _) in &found.lines {
@@ -296,7 +296,7 @@ mod tests {
         let files = files(&[("a.py", &text)]);
         let policy = GrepPolicy { grep: "grep-lines".parse().unwrap(), files: &files };
         let found = policy.search(&["needle".to_owned()]);
-        let (output, shown) = around(&found[0]);
+        let (output, shown) = context_lines(&found[0]);
         assert_eq!(shown, [1..=51, 80..=100]);
         assert_eq!(output.lines().count(), 51 + 1 + 21);
         assert!(output.starts_with("1-line 0\n") && output.contains("\n4:line 3 needle\n"), "{output}");

@@ -93,7 +93,7 @@ fn section(results: &Results, dataset: &DatasetResults, index: usize, comparison
 
 fn part_section(results: &Results, dataset: &DatasetResults, part: &PartResults) -> Markup {
     html! {
-        p.note { (part.counts()) ". " (results.note(dataset)) }
+        p.note { (part.counts()) ". " (results.table_note(dataset)) }
         (table(&part.methods_table(&dataset.baseline)))
         @if let Some(differences) = part.differences_table(&dataset.baseline) {
             p.note { "Differences in " (part.measures.first().map_or("", String::as_str)) ", query by query" }

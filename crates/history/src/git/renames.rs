@@ -34,7 +34,7 @@ impl Renames {
 
 /// The renames of a commit, as indices of the removed and of the added file: of equal files, and with `compares` of
 /// files of the same kind that share most of their lines.
-pub(super) fn of_commit(
+pub(super) fn find(
     deltas: &[Delta],
     compares: bool,
     content: &mut dyn FnMut(Oid) -> Result<Option<Vec<u8>>, git2::Error>,

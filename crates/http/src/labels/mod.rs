@@ -21,7 +21,7 @@ use serde::Deserialize;
 use crate::access::{Access, cookie, keyed};
 use crate::events::Streams;
 use crate::live::{self, Live, MakeTables};
-use crate::pages::{FormOf, ProblemPage};
+use crate::pages::{FormFields, ProblemPage};
 use crate::problem::Problem;
 
 const COOKIE: &str = "quarry_annotator";
@@ -241,11 +241,11 @@ async fn current(State(app): State<LabelsApp>, headers: HeaderMap) -> Result<Res
         return Ok(page(pages::done(session.last(&person).is_some())).into_response());
     };
     let stage = session.stage(&person, item.number);
-    Ok(shown(&pages::Shown { labels: &app.labels, person: &person, item, stage, before: None }))
+    Ok(shown(&pages::ItemPage { labels: &app.labels, person: &person, item, stage, before: None }))
 }
 
 /// An item, which is shown again until a program that runs has ended.
-fn shown(shown: &pages::Shown<'_>) -> Response {
+fn shown(shown: &pages::ItemPage<'_>) -> Response {
     let mut response = page(shown.page()).into_response();
     if shown.is_running() {
         response.headers_mut().insert("refresh", HeaderValue::from_static("1"));
@@ -260,7 +260,7 @@ async fn last(State(app): State<LabelsApp>, headers: HeaderMap) -> Result<Respon
         let detail = "no answer to change; answers given before a test are kept";
         return Err(Problem::not_found(detail).into());
     };
-    Ok(shown(&pages::Shown { labels: &app.labels, person: &person, item, stage, before: Some(said) }))
+    Ok(shown(&pages::ItemPage { labels: &app.labels, person: &person, item, stage, before: Some(said) }))
 }
 
 /// Fields of a submitted form.
@@ -315,7 +315,7 @@ impl Sent {
 }
 
 /// Does what may wait for the disk, away from the threads that serve.
-async fn apart<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     labels: &Arc<Labels>,
     work: impl FnOnce(&Labels) -> Result<T, JudgeError> + Send + 'static,
 ) -> Result<T, Problem> {
@@ -335,13 +335,13 @@ fn see(address: &'static str) -> Response {
 async fn answer(
     State(app): State<LabelsApp>,
     headers: HeaderMap,
-    FormOf(sent): FormOf<Sent>,
+    FormFields(sent): FormFields<Sent>,
 ) -> Result<Response, ProblemPage> {
     let person = app.labels.annotator(&headers)?;
     let sent = sent.check(&app.labels, &person)?;
     let (said, item, stage, change, skip) = (sent.answer(), sent.item, sent.stage()?, sent.change, sent.skip);
     let who = person.clone();
-    let kept = apart(&app.labels, move |labels| {
+    let kept = run_blocking(&app.labels, move |labels| {
         if skip {
             labels.session.skip(&who, item);
             return Ok(Submission::Known);
@@ -378,7 +378,7 @@ async fn answer(
 async fn test(
     State(app): State<LabelsApp>,
     headers: HeaderMap,
-    FormOf(sent): FormOf<Sent>,
+    FormFields(sent): FormFields<Sent>,
 ) -> Result<Response, ProblemPage> {
     let person = app.labels.annotator(&headers)?;
     let sent = sent.check(&app.labels, &person)?;
@@ -422,18 +422,20 @@ async fn status_stream(State(app): State<LabelsApp>, headers: HeaderMap) -> Resu
 
 async fn disagreements(State(app): State<LabelsApp>, headers: HeaderMap) -> Page {
     app.labels.organizer(&headers)?;
-    let html = apart(&app.labels, |labels| Ok(pages::disagreements(labels, &labels.session.disputes()?)));
+    let html =
+        run_blocking(&app.labels, |labels| Ok(pages::disagreements(labels, &labels.session.disputes()?)));
     Ok(page(html.await?))
 }
 
 async fn adjudicate(
     State(app): State<LabelsApp>,
     headers: HeaderMap,
-    FormOf(sent): FormOf<Sent>,
+    FormFields(sent): FormFields<Sent>,
 ) -> Result<Response, ProblemPage> {
     app.labels.organizer(&headers)?;
     let sent = sent.check(&app.labels, "")?;
-    let kept = apart(&app.labels, move |labels| labels.session.adjudicate(sent.item, &sent.answer())).await?;
+    let kept =
+        run_blocking(&app.labels, move |labels| labels.session.adjudicate(sent.item, &sent.answer())).await?;
     match kept {
         Submission::Unknown => {
             Err(Problem::bad_request("no such label or item; go back and choose a button").into())
@@ -444,7 +446,7 @@ async fn adjudicate(
 
 async fn export(State(app): State<LabelsApp>, headers: HeaderMap) -> Result<Response, ProblemPage> {
     app.labels.organizer(&headers)?;
-    let text = apart(&app.labels, |labels| labels.session.export()).await?;
+    let text = run_blocking(&app.labels, |labels| labels.session.export()).await?;
     let headers = [
         (header::CONTENT_TYPE, "application/x-ndjson"),
         (header::CONTENT_DISPOSITION, "attachment; filename=\"labels.jsonl\""),

@@ -53,7 +53,7 @@ pub(super) fn done(can_change: bool) -> Markup {
 }
 
 /// An item with the buttons that answer it.
-pub(super) struct Shown<'a> {
+pub(super) struct ItemPage<'a> {
     pub labels: &'a Labels,
     pub person: &'a str,
     pub item: &'a Item,
@@ -62,7 +62,7 @@ pub(super) struct Shown<'a> {
     pub before: Option<ItemAnswer>,
 }
 
-impl Shown<'_> {
+impl ItemPage<'_> {
     fn draft(&self) -> Option<TestDraft> {
         self.labels.session.test(self.person, self.item.number)
     }

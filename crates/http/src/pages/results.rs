@@ -16,7 +16,7 @@ use super::filters::Narrowing;
 use super::layout::{file_address, fragment, hints, page};
 use super::start::{start, suggestions};
 use super::{ProblemPage, is_fragment};
-use crate::api::{like, unit_at};
+use crate::api::{need_for_similar, unit_at};
 use crate::app::App;
 use crate::examples::Examples;
 use crate::fitted::Fitted;
@@ -145,7 +145,7 @@ pub(crate) async fn similar(State(app): State<App>, params: Params) -> Page {
     }
     let server = app.clone();
     let html = server.ask(move |current| {
-        let tree = current.tree.tree_for(&like(&position, &question))?;
+        let tree = current.tree.tree_for(&need_for_similar(&position, &question))?;
         let given = unit_at(&tree, &position)?;
         let found = quarry_session::similar(&tree.index, &given, &question.request(&[]))?;
         let hits = found.hits.clone();
@@ -386,7 +386,7 @@ impl ResultsShown<'_> {
         let source: String = content.split_inclusive('\n').skip(of_unit.start).take(of_unit.len()).collect();
         // The lines of a long unit are parsed without what is around them.
         let whole = (source.len() <= MAX_UNIT_BYTES).then(|| ColoredLines::new(&hit.language, &source));
-        let marks = |text: &str| apart(self.marks.ranges(text));
+        let marks = |text: &str| disjoint(self.marks.ranges(text));
         let block = |block: &Block| {
             let own;
             let (colored, first) = match &whole {
@@ -447,7 +447,7 @@ fn sentence(note: &str) -> String {
 }
 
 /// Ranges without what ranges before them have.
-pub(super) fn apart(ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+pub(super) fn disjoint(ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     let mut done = 0;
     let rest = |range: Range<usize>| {
         let start = range.start.max(done);

@@ -56,7 +56,7 @@ impl<'a> Modules<'a> {
         Self { index, trees: Mutex::default(), bases: Mutex::default() }
     }
 
-    pub fn of_tree(&self, file: &File) -> Arc<TreeModules> {
+    pub fn tree_modules(&self, file: &File) -> Arc<TreeModules> {
         let key = (file.tree, file.language.family());
         let mut trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
         trees.entry(key).or_insert_with(|| Arc::new(TreeModules::read(self.index, file))).clone()
@@ -67,7 +67,7 @@ impl<'a> Modules<'a> {
         if let Some(is_in_tree) = module.is_in_tree() {
             return is_in_tree;
         }
-        let tree = self.of_tree(from);
+        let tree = self.tree_modules(from);
         let parts = &module.parts;
         if from.language.name_scope() == NameScope::Directory {
             // Directories are imported by their whole path.
@@ -169,7 +169,7 @@ impl<'a> Modules<'a> {
 
     /// The files of a module, by row, with their paths.
     pub(super) fn files_of(&self, module: &Module, from: &File) -> Vec<(usize, &'a str)> {
-        let tree = self.of_tree(from);
+        let tree = self.tree_modules(from);
         let with_path = |row: &usize| Some((*row, self.index.outermost_root_of(*row)?.1));
         let named = |last: &str| {
             let rows = tree.files.get(last).into_iter().flatten().filter_map(with_path);

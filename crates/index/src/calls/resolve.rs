@@ -81,25 +81,25 @@ impl<'a> Candidates<'a> {
 
 impl<'a> Family<'a> {
     /// Members of a type, by the last part of its name.
-    fn of_type(&self, name: &str) -> &[Candidate<'a>] {
+    fn members_of_type(&self, name: &str) -> &[Candidate<'a>] {
         self.owners.get(name).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Members of the type that a qualified name ends with.
-    fn of_same_type(&self, name: &str) -> &[Candidate<'a>] {
-        if name.is_empty() { &[] } else { self.of_type(last_part(name)) }
+    fn members_of_same_type(&self, name: &str) -> &[Candidate<'a>] {
+        if name.is_empty() { &[] } else { self.members_of_type(last_part(name)) }
     }
 
     /// The members of a type, or those that it inherits.
     fn members(&self, name: &str, site: &Site) -> Vec<Candidate<'a>> {
-        match self.of_type(name) {
+        match self.members_of_type(name) {
             [] => self.inherited(name, site),
             members => members.to_vec(),
         }
     }
 
     fn inherited(&self, name: &str, site: &Site) -> Vec<Candidate<'a>> {
-        site.modules.inherited(name, &site.file, &|base| self.of_type(base).to_vec())
+        site.modules.inherited(name, &site.file, &|base| self.members_of_type(base).to_vec())
     }
 
     /// The members of the declared type of a variable or field.
@@ -107,7 +107,7 @@ impl<'a> Family<'a> {
         let members = |word: &str| {
             let members = match word.starts_with(char::is_uppercase) {
                 true => self.members(word, site),
-                false => self.of_type(word).to_vec(),
+                false => self.members_of_type(word).to_vec(),
             };
             (!members.is_empty()).then_some(members)
         };
@@ -335,7 +335,7 @@ fn reexported(module: &Module, name: &str, site: &Site, members: &[Candidate]) -
 fn resolve_member<'s>(call: &'s Call, receiver: &'s str, site: &Site<'s>, family: &Family) -> Resolution {
     let around = enclosing_type(site, family);
     if SELF_NAMES.contains(&receiver) {
-        let members = |name: &str| family.of_same_type(name).to_vec();
+        let members = |name: &str| family.members_of_same_type(name).to_vec();
         let own = own_members(&call.callee, around, site, &family.methods, &members);
         return own.unwrap_or_else(|| family.possible());
     }
@@ -361,9 +361,9 @@ fn resolve_member<'s>(call: &'s Call, receiver: &'s str, site: &Site<'s>, family
         }
         let real_name =
             if words.len() == 1 { name.filter(|name| *name != "default").unwrap_or(first) } else { last };
-        if is_path && !family.of_type(real_name).is_empty() {
+        if is_path && !family.members_of_type(real_name).is_empty() {
             module.parts.pop_if(|part| part.as_str() == real_name);
-            return reexported(&module, real_name, site, family.of_type(real_name));
+            return reexported(&module, real_name, site, family.members_of_type(real_name));
         }
         if is_path && is_in_tree {
             let inherited = family.inherited(real_name, site);
@@ -397,7 +397,7 @@ fn resolve_member<'s>(call: &'s Call, receiver: &'s str, site: &Site<'s>, family
             return nearest(site, &found, true);
         }
     }
-    let members = if is_path { family.members(last, site) } else { family.of_type(last).to_vec() };
+    let members = if is_path { family.members(last, site) } else { family.members_of_type(last).to_vec() };
     if !members.is_empty() {
         let reached = in_reach(&call.callee, site, &members);
         return if reached.is_empty() { by_name(&members) } else { nearest(site, &reached, true) };
@@ -494,7 +494,7 @@ fn enclosing_type<'a>(site: &Site<'a>, family: &Family) -> &'a str {
     let mut around = container(site.name);
     let innermost = around;
     while !around.is_empty() {
-        if !family.of_same_type(around).is_empty() {
+        if !family.members_of_same_type(around).is_empty() {
             return around;
         }
         around = container(around);

@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::index::Dense;
 use crate::index::roots::{Root, Tree};
 use crate::index::scope::Scope;
-use crate::index::unindexed::Others;
+use crate::index::unindexed::UnindexedFiles;
 use crate::lexical::{
     Bm25f, LexicalIndex, Part, TermCount, TermCounts, TermFrequencies, Terms, WholeCollection, term_weights,
 };
@@ -227,7 +227,7 @@ impl Index {
     ///
     /// # Errors
     /// When it is too large.
-    pub fn of_portable(
+    pub fn from_portable(
         mut trees: Vec<PortableTree>,
         totals: &Totals,
         counts: Arc<dyn TermCounts>,
@@ -256,7 +256,7 @@ impl Index {
                 base: tree.root,
                 files: start..files.len(),
                 unread: Vec::new(),
-                others: Others::new(PathBuf::new()),
+                others: UnindexedFiles::new(PathBuf::new()),
                 roots: vec![root],
                 stored: None,
                 unsaved: HashMap::new(),

@@ -173,7 +173,7 @@ pub(crate) fn recover(lock: &WriterLock, tree: &Tree) -> Option<(Manifest, Table
     if parts.is_empty() {
         return None;
     }
-    let table = Table::of_parts(tables).ok()?;
+    let table = Table::from_parts(tables).ok()?;
     skipped.sort_by(|a, b| a.path.cmp(&b.path));
     let models: BTreeSet<&String> = parts.iter().flat_map(|part: &PartSize| part.vectors.keys()).collect();
     let manifest = Manifest {

@@ -63,7 +63,7 @@ fn segment(
     let bytes = part.vectors.get(&model).map_or(0, StoredFile::bytes);
     source.segment(bytes, move |index| {
         // A different dimension means a different model, whatever the id says.
-        let matrix = of_model(index, &part, &model)?.filter(|matrix| matrix.dimension() == dimension);
+        let matrix = open_matrix(index, &part, &model)?.filter(|matrix| matrix.dimension() == dimension);
         Ok(matrix.unwrap_or_else(|| Rows::missing(dimension, part.units).into_matrix()))
     })
 }
@@ -72,7 +72,7 @@ fn segment(
 ///
 /// # Errors
 /// When the file is damaged.
-fn of_model(index: &Directory, part: &PartSize, model: &str) -> Result<Option<VectorMatrix>, Error> {
+fn open_matrix(index: &Directory, part: &PartSize, model: &str) -> Result<Option<VectorMatrix>, Error> {
     let Some(file) = part.vectors.get(model) else { return Ok(None) };
     let directory = part.directory(index)?;
     VectorMatrix::open(&directory, file, part.units).map(Some)
@@ -265,7 +265,7 @@ pub(crate) fn take_over(
     };
     for model in models(|part| &part.vectors) {
         let matrices: Vec<Option<VectorMatrix>> =
-            previous.iter().map(|part| of_model(index, part, model).ok().flatten()).collect();
+            previous.iter().map(|part| open_matrix(index, part, model).ok().flatten()).collect();
         for part in new.iter_mut() {
             let mut rows: Option<Rows> = None;
             for (row, hash) in part.hashes.iter().enumerate() {
@@ -284,7 +284,7 @@ pub(crate) fn take_over(
     }
     for model in models(|part| &part.passages) {
         let stored: Vec<Option<PassageVectors>> =
-            previous.iter().map(|part| PassageVectors::of_model(index, part, model).ok()).collect();
+            previous.iter().map(|part| PassageVectors::open_for_model(index, part, model).ok()).collect();
         for part in new.iter_mut() {
             let mut rows = PassageRows::missing(part.hashes.len());
             let mut any = false;

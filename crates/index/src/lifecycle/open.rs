@@ -11,9 +11,9 @@ use quarry_embed::Embedder;
 use quarry_files::Directory;
 use quarry_walk::{self as walk, Listing, Skipped, WalkOptions};
 
-use crate::index::intact::Intact;
-use crate::index::roots::{self, Root, Stored};
-use crate::index::unindexed::Others;
+use crate::index::intact::OverwriteDetector;
+use crate::index::roots::{self, Root, StoredIndex};
+use crate::index::unindexed::UnindexedFiles;
 use crate::index::{Dense, Origin};
 use crate::lexical::{LexicalIndex, Part};
 use crate::lifecycle::changes::{Comparison, compare};
@@ -57,7 +57,7 @@ impl Index {
     }
 
     /// Like [`open_or_build`](Self::open_or_build), for several paths that are searched together
-    /// ([`Index::together`]): returns each index once, however many of the paths use it.
+    /// ([`Index::merge`]): returns each index once, however many of the paths use it.
     ///
     /// # Errors
     /// The same as for one path.
@@ -84,7 +84,7 @@ impl Index {
                     Err(Error::NothingToIndex { .. }) if is_part => continue,
                     opened => opened?,
                 };
-                let found = if path.is_file() { found.of_named_file() } else { found };
+                let found = if path.is_file() { found.for_named_file() } else { found };
                 let index = &mut trees[at].opened.index;
                 if !is_part || location.scope.n_files(&index.table) > 0 {
                     index.check_readable(path, location, &found)?;
@@ -277,7 +277,7 @@ impl Opener<'_> {
             Ok((current, comparison)) => {
                 if comparison.has_read {
                     // Recording the new timestamps saves reading next time, but the index works without.
-                    let _ = self.note(&tree, &current, &comparison);
+                    let _ = self.record_stamps(&tree, &current, &comparison);
                 }
                 return Ok(current.opened());
             }
@@ -477,7 +477,12 @@ impl Opener<'_> {
     }
 
     /// Records the new timestamps of unchanged files.
-    fn note(&self, tree: &Tree, current: &CurrentGeneration, comparison: &Comparison) -> Result<(), Error> {
+    fn record_stamps(
+        &self,
+        tree: &Tree,
+        current: &CurrentGeneration,
+        comparison: &Comparison,
+    ) -> Result<(), Error> {
         let directory = &self.location.directory;
         let Some(lock) = directory.try_lock()? else { return Ok(()) };
         if directory.manifest().is_ok_and(|manifest| manifest == current.manifest) {
@@ -500,7 +505,7 @@ impl Opener<'_> {
     }
 
     fn open(&self, directory: &Directory, manifest: &Manifest, is_verified: bool) -> Result<Index, Error> {
-        let intact = Some(Intact::since_now(directory.path(), self.pool, is_verified));
+        let intact = Some(OverwriteDetector::since_now(directory.path(), self.pool, is_verified));
         let parts = &manifest.parts;
         let table = manifest.table(directory)?;
         let numbering = Arc::new(table.numbering());
@@ -545,9 +550,9 @@ impl Opener<'_> {
         let base =
             walk::base_directory(&self.location.canonical).unwrap_or(&self.location.canonical).to_owned();
         let (directory, canonical) = (self.location.directory.clone(), self.canonical.to_owned());
-        let stored = in_memory.is_none().then_some(Stored { directory, canonical });
+        let stored = in_memory.is_none().then_some(StoredIndex { directory, canonical });
         let (files, unread, roots) = (0..table.files.len(), Vec::new(), Vec::new());
-        let others = Others::new(self.location.canonical.clone());
+        let others = UnindexedFiles::new(self.location.canonical.clone());
         let tree = roots::Tree { base, stored, files, unread, others, roots, unsaved: HashMap::new() };
         Index::from_parts(vec![tree], table, lexical, dense, in_memory)
     }

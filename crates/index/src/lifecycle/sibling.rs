@@ -45,7 +45,7 @@ pub(crate) fn copy(
 /// then the newest.
 fn candidates(tree: &Tree, user: &UserDirectories, model: Option<&str>) -> Vec<Candidate> {
     let place = |root: &str| {
-        let checkout = Checkout::around(root.as_ref())?;
+        let checkout = Checkout::find(root.as_ref())?;
         let inside = std::path::Path::new(root).strip_prefix(&checkout.top).ok()?.to_owned();
         Some((checkout, inside))
     };

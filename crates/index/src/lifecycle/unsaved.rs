@@ -139,7 +139,7 @@ impl Index {
             walk::max_bytes_of_member(relative, &options)?;
         }
         let (language, content) =
-            walk::read_member(relative, text.as_bytes().to_vec(), &options.of_named_file()).ok()?;
+            walk::read_member(relative, text.as_bytes().to_vec(), &options.for_named_file()).ok()?;
         let record = row.map(|row| &self.table.files[row]);
         if record.is_some_and(|record| record.hash == content_hash(&content.text)) {
             return None;

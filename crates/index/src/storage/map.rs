@@ -69,7 +69,7 @@ unsafe impl StableDeref for Map {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        self.slot.note();
+        self.slot.record_overwrite();
         self.slot.start.store(usize::MAX, Ordering::Release);
         self.slot.end.store(0, Ordering::Release);
         *self.slot.mapped() = None;
@@ -129,15 +129,16 @@ static NEXT_MS: AtomicU64 = AtomicU64::new(0);
 static IS_ANY_CUT: AtomicBool = AtomicBool::new(false);
 
 /// Files and directories whose content is not the one written.
-struct Lost {
+struct DamageReports {
     /// In the order of detection.
     reports: Vec<Box<Path>>,
     /// Paths that the next opening of their index must verify.
     suspects: BTreeSet<Box<Path>>,
 }
 
-fn lost() -> MutexGuard<'static, Lost> {
-    static LOST: Mutex<Lost> = Mutex::new(Lost { reports: Vec::new(), suspects: BTreeSet::new() });
+fn lost() -> MutexGuard<'static, DamageReports> {
+    static LOST: Mutex<DamageReports> =
+        Mutex::new(DamageReports { reports: Vec::new(), suspects: BTreeSet::new() });
     LOST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -191,7 +192,7 @@ impl Slot {
     }
 
     /// Records that its file was overwritten, if it was. A file that was removed or replaced stays unchanged in a map.
-    fn note(&self) {
+    fn record_overwrite(&self) {
         let mut mapped = self.mapped();
         let Some((path, before)) = &mut *mapped else { return };
         let now = fs::symlink_metadata(&*path).map_or(*before, |now| Stamp::from_metadata(&now));
@@ -308,7 +309,7 @@ mod tests {
         assert_eq!(map[0], 7);
         change(&path);
         let read = map[(1 << 16) - 1];
-        map.0.slot.note();
+        map.0.slot.record_overwrite();
         (read, lost_since(before).iter().any(|changed| **changed == *path))
     }
 

@@ -274,7 +274,7 @@ fn one_process_at_a_time_embeds_in_the_background() {
 fn units_of_several_trees_are_embedded_ahead() {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let (one, other) = (tree(), Fixture::new(&[("c.py", "def third(zebra):\n    return zebra\n")]));
-    let together = || Index::together(vec![open_counting(&one, &COUNT), open_counting(&other, &COUNT)]);
+    let together = || Index::merge(vec![open_counting(&one, &COUNT), open_counting(&other, &COUNT)]);
     assert_eq!(embed_ahead(&together().unwrap(), NEVER), counts(3, 0));
     taken(&COUNT);
     search(&together().unwrap(), QUERY);

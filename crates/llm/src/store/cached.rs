@@ -22,7 +22,7 @@ pub(super) const TEMPORARY: &str = ".tmp";
 /// The answers in a cache directory.
 pub struct CachedAnswers;
 
-struct Found {
+struct AnswerFile {
     around: Directory,
     name: PathBuf,
     bytes: u64,
@@ -94,7 +94,7 @@ impl CachedAnswers {
     }
 }
 
-impl Found {
+impl AnswerFile {
     /// The model that answered, with its address.
     fn model(&self) -> Option<String> {
         let bytes = self.around.read(&self.name, MAX_BYTES).ok()?;
@@ -106,7 +106,7 @@ impl Found {
 
 /// Calls `see` for each answer and each abandoned temporary file; then, if `remove_empty`, removes empty directories
 /// of answers.
-fn for_each(cache: &Path, remove_empty: bool, see: &mut dyn FnMut(&Found)) -> io::Result<()> {
+fn for_each(cache: &Path, remove_empty: bool, see: &mut dyn FnMut(&AnswerFile)) -> io::Result<()> {
     let directory = match Directory::open(cache) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened?,
@@ -135,7 +135,7 @@ fn for_each(cache: &Path, remove_empty: bool, see: &mut dyn FnMut(&Found)) -> io
 
 /// A file, if it is an answer or an abandoned temporary file. Answers are in a directory named by the first digits of
 /// their hash.
-fn look(around: &Directory, name: &Path, first: Option<&str>) -> Option<Found> {
+fn look(around: &Directory, name: &Path, first: Option<&str>) -> Option<AnswerFile> {
     let text = name.to_str()?;
     let is_answer = first.is_some() && hash(Path::new(text.strip_suffix(".json")?), DIGITS[1]).is_some();
     let is_temporary = text.starts_with(TEMPORARY);
@@ -150,7 +150,7 @@ fn look(around: &Directory, name: &Path, first: Option<&str>) -> Option<Found> {
     if !is_entry {
         return None;
     }
-    Some(Found {
+    Some(AnswerFile {
         around: around.clone(),
         name: name.to_owned(),
         bytes: metadata.len(),

@@ -59,7 +59,7 @@ impl Guard {
     }
 
     /// Guards containers that have the mark as their label `quarry`.
-    pub(super) fn of_containers() -> Result<Self, Error> {
+    pub(super) fn for_containers() -> Result<Self, Error> {
         Self::with(CONTAINERS, std::iter::empty())
     }
 

@@ -36,7 +36,7 @@ pub(crate) struct Usage {
 pub(crate) enum ResourceMonitor {
     Cgroup(Cgroup),
     /// A cgroup created by another program, which may be removed before its final state can be read.
-    Observed(Observed),
+    Observed(ObservedCgroup),
     Watchdog(Watchdog),
 }
 
@@ -84,7 +84,7 @@ impl ResourceMonitor {
     pub(super) fn observe(process: Pid) -> Option<Self> {
         let own = fs::read_to_string(format!("/proc/{}/cgroup", process.as_raw_nonzero())).ok()?;
         let directories = directories_of(&own, Path::new("/sys/fs/cgroup"))?;
-        Some(Self::Observed(Observed { directories, peak: Usage::default(), has_killed: false }))
+        Some(Self::Observed(ObservedCgroup { directories, peak: Usage::default(), has_killed: false }))
     }
 
     /// The resources used so far.
@@ -316,13 +316,13 @@ fn directories_of(own: &str, mount: &Path) -> Option<CgroupDirectories> {
 }
 
 /// Samples of a cgroup that another program created.
-pub(crate) struct Observed {
+pub(crate) struct ObservedCgroup {
     directories: CgroupDirectories,
     peak: Usage,
     has_killed: bool,
 }
 
-impl Observed {
+impl ObservedCgroup {
     fn sample(&mut self) -> bool {
         let now = self.directories.usage();
         self.peak.cpu_time = self.peak.cpu_time.max(now.cpu_time);

@@ -9,7 +9,7 @@ use quarry_walk::FileFlags;
 use rayon::prelude::*;
 
 use super::Issue;
-use super::evidence::{Evidence, Found, FoundFile, N_PRINTING};
+use super::evidence::{Evidence, FoundFile, N_PRINTING, UnitEvidence};
 use super::kind::{KindModel, TextFeatures};
 use super::literal::Message;
 use super::model::{IssueFeatures, IssueModel};
@@ -273,7 +273,7 @@ impl Index {
             let file = self.file_of_unit[unit] as usize;
             let words: f32 = of_units.iter().map(|(factor, values)| factor * values[unit].max(0.0)).sum();
             let around: f32 = of_files.iter().map(|(factor, values)| factor * values[file].max(0.0)).sum();
-            let found = scores.evidence.units.get(&unit).map_or(0.0, Found::sum);
+            let found = scores.evidence.units.get(&unit).map_or(0.0, UnitEvidence::sum);
             let of_file = scores
                 .evidence
                 .files

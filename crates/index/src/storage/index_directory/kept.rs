@@ -70,7 +70,7 @@ fn prune_one(
         Err(problem) => return pruned(name.to_string_lossy().into_owned(), PruneOutcome::Foreign(problem)),
     };
     let what = kept.entry.what.clone();
-    let lock = match kept.lock(&IndexDirectory::of_user(path.clone())) {
+    let lock = match kept.lock(&IndexDirectory::for_user(path.clone())) {
         Ok(Some(lock)) => lock,
         Ok(None) => return pruned(what, PruneOutcome::InUse),
         Err(error) => return pruned(what, PruneOutcome::Failed(error)),
@@ -284,7 +284,7 @@ fn leftovers(directory: &Directory) -> (Vec<PathBuf>, u64) {
         return (found, 0);
     }
     // For another version, only the names of the directories are known.
-    let manifest = IndexDirectory::of_user(directory.path().to_owned()).manifest().ok();
+    let manifest = IndexDirectory::for_user(directory.path().to_owned()).manifest().ok();
     let names = directory.names().unwrap_or_default();
     for name in &names {
         let is_named = named.iter().any(|named| *name == **named);

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_twice_is_not_removed() {
+    fn repeated_text_is_not_removed() {
         let splice = Splice::between("a", "ab");
         assert_eq!(splice.undo_once("xbx").as_deref(), Some("xx"));
         assert_eq!(splice.undo_once("xbxb"), None);

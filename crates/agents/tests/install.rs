@@ -183,7 +183,7 @@ fn directories_go_with_the_last_file_in_them() {
 }
 
 #[test]
-fn an_entry_of_somebody_else_is_left_alone() {
+fn foreign_entries_are_left_alone() {
     let fixture = Fixture::new();
     let own = "{\n  \"mcpServers\": { \"quarry\": { \"command\": \"/my/own\" } }\n}\n";
     fixture.write("home/.aws/amazonq/mcp.json", own);
@@ -196,7 +196,7 @@ fn an_entry_of_somebody_else_is_left_alone() {
 }
 
 #[test]
-fn of_an_edited_file_only_the_own_part_goes() {
+fn only_our_part_of_an_edited_file_is_removed() {
     let fixture = Fixture::new();
     fixture.write("home/.gemini/settings.json", "{\n  \"a\": 1\n}\n");
     fixture.install(&["gemini"], Scope::User);
@@ -214,7 +214,7 @@ fn of_an_edited_file_only_the_own_part_goes() {
 }
 
 #[test]
-fn what_was_written_and_then_changed_is_left_alone() {
+fn edited_files_are_left_alone() {
     let fixture = Fixture::new();
     fixture.install(&["claude-code"], Scope::Project);
     let changed = fixture.read("project/.mcp.json").replace("\"quarry\",", "\"/my/quarry\",");
@@ -245,7 +245,7 @@ fn another_command_replaces_the_entry_and_uninstalling_still_restores() {
 }
 
 #[test]
-fn hooks_stand_beside_those_of_others_and_are_replaced_with_the_command() {
+fn hooks_keep_foreign_ones_and_are_replaced_with_the_command() {
     let mut fixture = Fixture::new();
     let own = "{\n  \"hooks\": {\n    \"PreToolUse\": [\n      { \"matcher\": \"Bash\", \"hooks\": [] } // mine\n    ]\n  }\n}\n";
     fixture.write("home/.claude/settings.json", own);

@@ -587,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_are_cosines_whatever_the_length_of_vectors() {
+    fn scores_are_cosines_of_vectors_of_any_length() {
         let encoders: [Arc<dyn Embedder>; 2] = [Arc::new(Long(Letter('a'))), Arc::new(Letter('b'))];
         let texts = ["aab", "abbb c"];
         let queries = embed_concatenated(&encoders, Side::Query, &texts).unwrap();

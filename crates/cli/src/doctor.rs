@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_is_not_waited_for() {
+    fn slow_checks_are_not_waited_for() {
         let (go_on, is_over) = mpsc::channel::<()>();
         assert_eq!(within(Duration::from_millis(1), move || is_over.recv()), None);
         drop(go_on);

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_says_how_its_number_comes_about() {
+    fn each_line_explains_its_number() {
         let share =
             node("share", Combination::Quotient, vec![leaf("BM25F", 3.0), leaf("of the best one", 4.0)]);
         let lexical = node("lexical", Combination::Product, vec![leaf("weight", 0.5), share]);

@@ -130,7 +130,7 @@ fn context_and_outline_take_several_paths_and_context_a_query_from_stdin() {
 }
 
 #[test]
-fn what_context_gave_is_counted_against_the_files_that_it_is_from() {
+fn tokens_of_context_are_compared_with_those_of_its_files() {
     let fixture = Fixture::new();
     fixture.run(&["log", "on"]);
     let given = fixture.json(&["context", "HeaderParser.parse", "--json"]);
@@ -146,7 +146,7 @@ fn what_context_gave_is_counted_against_the_files_that_it_is_from() {
 
 #[cfg(unix)]
 #[test]
-fn a_hook_answers_guessed_words_and_fails_at_nothing() {
+fn a_hook_answers_guessed_words_and_never_fails() {
     let fixture = Fixture::new();
     let hook = |agent: &str, file: &str, event: &str, program: &str| {
         let install = ["agent", "install", agent, "--scope", "project", "--command", program];

@@ -75,7 +75,7 @@ fn canonical(fixture: &Fixture, path: &str) -> String {
 }
 
 #[test]
-fn what_is_kept_is_for_its_user_alone() {
+fn cached_files_are_private() {
     let fixture = user_of_everything();
     for (path, least) in [("cache/quarry", 20), ("state/quarry", 4), ("bench/.quarry", 5)] {
         let n = assert_private(&fixture.path(path));
@@ -84,7 +84,7 @@ fn what_is_kept_is_for_its_user_alone() {
 }
 
 #[test]
-fn what_is_kept_is_listed_and_what_nobody_needs_is_removed() {
+fn entries_are_listed_and_unneeded_ones_are_removed() {
     let fixture = user_of_everything();
     let entries = list(&fixture);
     assert_eq!(kinds(&entries), ["indexes", "indexes", "indexes", "vectors", "vectors", "answers"]);

@@ -255,7 +255,7 @@ fn the_readme_is_a_front_page() {
 }
 
 #[test]
-fn what_is_printed_otherwise_is_found() {
+fn changed_output_is_found() {
     let page =
         |printed: &str| format!("Text.\n\n```console\n$ echo 1 ms && echo two\n{printed}```\n\nMore.\n");
     for agreeing in ["2 ms\ntwo\n", "...\ntwo\n", "1 ms\n...\n", "...\n"] {

@@ -48,7 +48,7 @@ fn ids_do_not_speak_to_the_terminal() {
 }
 
 #[test]
-fn what_no_price_is_known_of_costs_no_dollars() {
+fn models_without_a_price_cost_no_dollars() {
     let pairs: Vec<Value> = (0..3).map(pair).collect();
     for (entries, dollars) in [("", Value::Null), ("input_price = 1.0\noutput_price = 2.0", json!(0.00036))] {
         let (fixture, _server) = judged(entries, &pairs);

@@ -217,7 +217,7 @@ fn bad_arguments_are_refused_by_the_tool() {
 }
 
 #[test]
-fn what_is_not_a_message_is_answered_and_logged() {
+fn invalid_messages_are_answered_and_logged() {
     let mut server = Server::start();
     for line in ["garbage", "{", "\u{0}\u{1}", &"[".repeat(100_000), "{\"jsonrpc\":\"2.0\"}}"] {
         let (code, id, _) = server.error_of(line);
@@ -261,7 +261,7 @@ fn what_is_not_a_message_is_answered_and_logged() {
 }
 
 #[test]
-fn what_is_too_long_is_refused() {
+fn long_input_is_refused() {
     let mut server = Server::start();
     let line =
         format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"a":"{}"}}}}"#, "x".repeat(17 << 20));
@@ -418,7 +418,7 @@ fn a_canceled_call_has_no_answer_and_holds_nothing_up() {
 }
 
 #[test]
-fn what_the_client_has_open_is_searched_too() {
+fn roots_of_the_client_are_searched_too() {
     let mut server = Server::spawn_with(&["."]);
     let client = json!({"name": "test", "version": "1"});
     let capabilities = json!({"roots": {"listChanged": true}});

@@ -151,7 +151,7 @@ fn the_results_are_also_a_page() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_said() {
+fn impossible_questions_are_reported() {
     let fixture = Fixture::new();
     fixture.write("empty/a.py", "x = 1\n");
     let output = fixture.run(&["eval", "repo", "../empty"]);

@@ -30,7 +30,7 @@ fn a_named_file_is_searched_although_all_files_around_it_became_ignored() {
 }
 
 #[test]
-fn a_named_file_is_searched_whatever_is_asked_about_ignored_and_hidden_files() {
+fn a_named_file_is_searched_regardless_of_ignored_and_hidden_options() {
     let fixture = Fixture::new();
     fixture.write("tree/.hidden.py", "def frobnicate():\n    pass\n");
     fixture.write("tree/out/made.py", "def frobnicate():\n    pass\n");
@@ -128,7 +128,7 @@ fn copy_directory(from: &Path, to: &Path) {
 
 #[test]
 #[cfg(feature = "transformers")]
-fn lines_are_found_whatever_the_models_of_the_indexes() {
+fn lines_are_found_regardless_of_the_models() {
     let fixture = Fixture::new();
     fixture.write("other/socket.py", "def listen(port):\n    return bind(port)\n");
     let model = tiny_model(&fixture, "model");
@@ -150,7 +150,7 @@ fn lines_are_found_whatever_the_models_of_the_indexes() {
 
 #[test]
 #[cfg(feature = "transformers")]
-fn what_an_index_remembers_is_shown() {
+fn remembered_settings_are_shown() {
     let fixture = Fixture::new();
     fixture.write("tree/.quarry.toml", "max_bytes = 2000\n");
     let model = tiny_model(&fixture, "model");
@@ -199,7 +199,7 @@ fn what_an_index_remembers_is_shown() {
 
 #[test]
 #[cfg(unix)]
-fn what_is_asked_for_holds_although_the_index_cannot_be_written() {
+fn options_apply_when_the_index_cannot_be_written() {
     let fixture = Fixture::new();
     fixture.write("tree/.hidden.py", "def frobnicate_hidden():\n    pass\n");
     fixture.write("tree/.gitignore", "out\n");

@@ -98,7 +98,7 @@ fn people_get_paths_that_open_from_where_they_are() {
 }
 
 #[test]
-fn what_is_not_there_exits_with_1_and_still_lists_results() {
+fn a_missing_subject_exits_with_1_and_still_lists_results() {
     let fixture = Fixture::new();
     let output = fixture.run(&["search", "zebra unicorn host recipes", "--json", "--threshold", "0.9"]);
     assert_eq!(output.status.code(), Some(1));
@@ -110,7 +110,7 @@ fn what_is_not_there_exits_with_1_and_still_lists_results() {
 }
 
 #[test]
-fn text_says_in_words_when_it_is_unsure() {
+fn low_confidence_is_stated_in_text() {
     let fixture = Fixture::new();
     let search =
         |arguments: &[&str]| fixture.run(&[&["search", "zebra unicorn host recipes"], arguments].concat());
@@ -208,7 +208,7 @@ fn index_says_what_it_did() {
 }
 
 #[test]
-fn the_index_lies_in_the_cache_or_where_asked() {
+fn the_index_is_in_the_cache_or_in_the_given_directory() {
     let fixture = Fixture::new();
     fixture.run(&["index"]);
     let in_cache: Vec<_> = fs::read_dir(fixture.path("cache/quarry/index")).unwrap().flatten().collect();
@@ -393,7 +393,7 @@ fn without_a_cache_the_index_is_in_memory() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn where_nothing_can_be_made_the_index_is_in_memory() {
+fn without_a_writable_directory_the_index_is_in_memory() {
     let fixture = Fixture::new();
     for home in ["/proc/nonexistent", "/proc/self"] {
         let mut command = fixture.command(&["search", "open a socket", "-l", "-k", "1"]);
@@ -582,7 +582,7 @@ fn several_paths_are_ranked_together() {
 }
 
 #[test]
-fn what_no_word_of_the_query_is_in_can_be_explained_too() {
+fn results_without_words_of_the_query_can_be_explained() {
     let fixture = Fixture::new();
     fixture.write("tree/zero.txt", "1234567890\n");
     let output = fixture.run(&[

@@ -219,7 +219,7 @@ fn pairs_about_held_out_functions_decide() {
 }
 
 #[test]
-fn what_cannot_be_tuned_is_said() {
+fn untunable_trees_are_reported() {
     let fixture = Fixture::new();
     check_error(&fixture.run(&["tune"]), "expected at least 64 and 30");
     check_error(&fixture.run(&["tune", "../none"]), "expected the directory of a source tree");

@@ -138,7 +138,7 @@ fn a_worker_that_cannot_work_says_why() {
 
 /// A rehearsal asks nobody, so that it needs no server.
 #[test]
-fn a_dry_run_for_workers_waits_for_nobody() {
+fn a_dry_run_does_not_wait_for_workers() {
     let fixture = Fixture::new();
     write_plan(&fixture, 4, "http://127.0.0.1:1/v1", "");
     let run = fixture.run(&["judge", "run", "plan.toml", "--nats", "nats://127.0.0.1:1", "--dry-run"]);

@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_must_not_be_shared_unless_it_is_tolerated() {
+    fn shared_evaluation_texts_are_refused_unless_tolerated() {
         let directory = tempfile::tempdir().unwrap();
         let write = |name: &str, content: &str| {
             let path = directory.path().join(name);

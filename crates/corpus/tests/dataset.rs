@@ -223,7 +223,7 @@ fn checking_lists_every_problem_with_its_line() {
 }
 
 #[test]
-fn statistics_count_what_they_say() {
+fn statistics_are_correct() {
     let directory =
         directory(&[("a.json", QA), ("b.json", r#"[{"idx":"9","doc":"add  two","code":"x y","label":1}]"#)]);
     let census = |name: &str| {

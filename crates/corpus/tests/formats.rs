@@ -373,7 +373,7 @@ fn a_wrong_first_record_is_one_of_the_format_whose_names_it_has() {
 }
 
 #[test]
-fn what_only_one_format_demands_is_named_with_its_line() {
+fn fields_required_by_one_format_are_reported_with_their_line() {
     const CSN99: &str = "Language,Query,GitHubUrl,Relevance,Notes\n";
     for (format, text, expected) in [
         (

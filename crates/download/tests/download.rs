@@ -146,7 +146,7 @@ fn a_file_is_there_whole_and_is_not_asked_for_again() {
 }
 
 #[test]
-fn what_breaks_off_goes_on_where_it_stopped() {
+fn interrupted_downloads_resume() {
     let (destination, server) =
         (Destination::new(), serve(|_, request, stream| send(request, stream, 30_000)));
     destination.get(&server, &Expected::default()).unwrap();
@@ -158,7 +158,7 @@ fn what_breaks_off_goes_on_where_it_stopped() {
 }
 
 #[test]
-fn what_another_run_left_is_kept_and_a_part_of_elsewhere_is_not() {
+fn parts_of_another_run_are_kept_and_those_of_another_url_are_not() {
     for (origin, kept) in
         [("", 0), ("SAME\n\"one\"\n", 5), ("SAME\n", 5), ("http://elsewhere/\n\"one\"\n", 0)]
     {
@@ -317,7 +317,7 @@ fn redirects_are_followed_to_an_end() {
 }
 
 #[test]
-fn a_second_download_waits_for_nobody_and_harms_nothing() {
+fn a_concurrent_download_neither_waits_nor_interferes() {
     let (destination, server) = (
         Destination::new(),
         serve(|_, request, stream| {

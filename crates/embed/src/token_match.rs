@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_token_has_no_similarity() {
+    fn texts_without_tokens_have_no_similarity() {
         check("", "file", 0.0);
         check("file", "", 0.0);
         check("ü", "ü", 0.0);

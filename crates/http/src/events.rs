@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_does_not_read_holds_a_few_events_and_not_the_server() {
+    async fn slow_readers_hold_up_a_few_events_and_not_the_server() {
         let (stop, streams) = streams();
         let (count, counted) = watch::channel(0);
         let endless = async move |events: Events| loop {

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_made_once_for_all_who_look_and_not_while_nobody_does() {
+    async fn a_page_is_rendered_once_for_all_viewers_and_not_without_viewers() {
         let (_stop, stopped) = watch::channel(false);
         let made = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&made);

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_parameters_are_reported() {
         let params = Params::parse("lnie=3&explain=maybe").unwrap();
         assert!(params.only(&["q", "line"]).unwrap_err().detail.contains("did you mean `line`?"));
         assert!(params.only(&["q", "k"]).unwrap_err().detail.contains("expected one of q, k"));

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn of_hundreds_of_trees_a_few_are_named() {
+    fn a_few_of_hundreds_of_trees_are_named() {
         let names: Vec<String> = (0..200).map(|n| format!("tree-{n:03}")).collect();
         let ranking = quarry_index::RankingWeights::default();
         let defaults = SearchDefaults { limit: 10, threshold: None, ranking, lines: 3, context: 0 };

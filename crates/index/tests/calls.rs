@@ -250,7 +250,7 @@ fn calls_stay_in_their_tree() {
 }
 
 #[test]
-fn what_only_has_the_name_is_not_certain() {
+fn matches_by_name_only_are_uncertain() {
     let tree = Tree::new(&[
         ("app/__init__.py", "from .model import Path\n"),
         ("app/json.py", "def dumps(x):\n    return x\n"),
@@ -323,7 +323,7 @@ fn a_long_line_is_not_repeated_for_each_of_its_calls() {
 }
 
 #[test]
-fn what_no_call_can_be_read_from_is_said() {
+fn unreadable_files_are_reported() {
     // Larger than the limit for parsing.
     let text = format!("f();\n{}", "// nothing\n".repeat(3 << 20));
     let tree = Tree::new(&[("a.js", &text), ("b.js", "f();\n")]);
@@ -354,7 +354,7 @@ fn functions_that_are_not_parsed_change_nothing() {
 }
 
 #[test]
-fn what_changes_is_seen_at_once() {
+fn changes_are_seen_at_once() {
     let tree = Tree::new(&[("a.py", "def f():\n    pass\n"), ("b.py", "from a import f\n\nf()\n")]);
     tree.check_callers("f", &["b.py:3"]);
     tree.write("b.py", "from a import f\n\n\ndef g():\n    f()\n");

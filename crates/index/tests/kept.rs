@@ -117,7 +117,7 @@ fn a_search_notes_that_it_used_an_index() {
 }
 
 #[test]
-fn what_does_not_look_like_an_index_is_left_alone() {
+fn other_directories_are_left_alone() {
     let fixture = Fixture::new(&["a"]);
     let hash = "0123456789abcdef";
     let at = |name: &str| fixture.indexes().join(name);
@@ -156,7 +156,7 @@ fn what_does_not_look_like_an_index_is_left_alone() {
 }
 
 #[test]
-fn what_killed_writers_left_is_removed() {
+fn leftovers_of_killed_writers_are_removed() {
     let fixture = Fixture::new(&["a"]);
     let directory = fixture.index_directory("a");
     for leftover in ["generation-99/files", "part-88/lexical/x", "manifest.json.new", "part-1/vectors-99"] {

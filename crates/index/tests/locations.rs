@@ -321,7 +321,7 @@ fn ranked(index: &Index, query: &str) -> Vec<(String, u32, f32)> {
 }
 
 #[test]
-fn without_a_cache_the_index_is_in_memory_and_answers_alike() {
+fn without_a_cache_an_index_in_memory_gives_the_same_answers() {
     let fixture = Fixture::bare();
     let tree = fixture.path();
     let model: Arc<dyn Embedder> = Arc::new(StaticModel::builtin());

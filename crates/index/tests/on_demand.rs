@@ -23,7 +23,7 @@ fn names(index: &Index, query: &str) -> Result<Vec<(String, f32)>, Error> {
 }
 
 #[test]
-fn what_was_replaced_is_not_searched_but_reported() {
+fn replaced_indexes_are_reported_and_not_searched() {
     let temporary = tempfile::tempdir().unwrap();
     let user = temporary.path().join("user");
     let trees = ["a", "b"].map(|name| temporary.path().join(name));

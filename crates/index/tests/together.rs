@@ -179,7 +179,7 @@ fn a_file_is_found_once_however_many_paths_it_is_in() {
 }
 
 #[test]
-fn what_is_ignored_in_one_path_is_searched_where_it_is_named() {
+fn ignored_files_are_searched_where_they_are_named() {
     let fixture = Fixture::new(None, WITH_MEANING);
     fixture.write(".ignore", "build/\n");
     fixture.write("build/out.py", "def backoff_of_the_build(times):\n    return times\n");

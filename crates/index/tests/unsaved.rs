@@ -122,7 +122,7 @@ fn several_trees_and_parts_of_one_have_them_too() {
 }
 
 #[test]
-fn what_is_not_searched_is_left_out() {
+fn excluded_documents_are_left_out() {
     let temporary = tempfile::tempdir().unwrap();
     let directory = temporary.path().canonicalize().unwrap();
     for (path, text) in [

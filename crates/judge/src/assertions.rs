@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_another_number_does_not_count() {
+    fn reports_with_another_number_do_not_count() {
         check(
             "77 s 0\n78 h 3\n7 h 3\n77h 3\n 77 h 3\n77 x 3\n77 h\n77 h x\nh 3\n",
             Some((0, 0, None, false)),

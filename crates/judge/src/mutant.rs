@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_cannot_be_broken() {
+    fn missing_functions_cannot_be_mutated() {
         assert!(mutants("def other(): pass", CODE, "python").is_empty());
         assert!(mutants(CODE, "x = 1", "python").is_empty());
         assert!(mutants(CODE, CODE, "cobol").is_empty());

@@ -20,7 +20,7 @@ fn report_where(task: &'static str, says: impl Fn() -> Reply + Send + Sync + 'st
 }
 
 #[test]
-fn what_is_not_finished_is_in_no_share() {
+fn unfinished_pairs_are_in_no_share() {
     // The arbiter fails: three pairs have a test program and no verdict.
     let report = report_where("final_verdict", || Reply::status(400, "{\"error\": \"not today\"}"));
     assert_eq!((report.waiting, report.tested, report.executable_rate), (3, 0, None));
@@ -40,7 +40,7 @@ fn a_pair_without_a_program_is_not_clear() {
 }
 
 #[test]
-fn what_stays_unresolved_is_not_clear() {
+fn unresolved_pairs_are_not_clear() {
     let server = Server::script(|_, _| Reply::ok(completion("I do not know", 100, 10)));
     let mut fixture = Fixture::new(4, &server.url());
     fixture.entries[0] = "judge = 'cosqa'".into();

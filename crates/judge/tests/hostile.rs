@@ -31,7 +31,7 @@ fn an_unwritable_cache_is_reported_before_anything_is_asked() {
 }
 
 #[test]
-fn what_was_paid_is_in_the_ledger_when_the_cache_is_full() {
+fn paid_answers_are_in_the_ledger_when_the_cache_is_full() {
     let cache = Mutex::new(None::<std::path::PathBuf>);
     let cache: &'static Mutex<_> = Box::leak(Box::new(cache));
     let server = Server::script(move |_, seen| {

@@ -175,7 +175,7 @@ fn fault(kind: usize, body: &Value) -> (Reply, Bill) {
 const FAULTS: usize = 17;
 
 #[test]
-fn faults_of_the_server_lose_and_double_nothing() {
+fn server_faults_neither_lose_nor_duplicate_pairs() {
     let (tries, tokens) = (Mutex::new(HashMap::<String, usize>::new()), Arc::new(AtomicUsize::new(0)));
     let server = Server::script({
         let tokens = Arc::clone(&tokens);

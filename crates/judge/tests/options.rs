@@ -208,7 +208,7 @@ fn programs_are_tried_on_broken_functions() {
 }
 
 #[test]
-fn a_program_that_proves_nothing_is_written_anew_once() {
+fn a_program_that_proves_nothing_is_rewritten_once() {
     let mut walk = Walk::new(TestOptions { mutation: true, ..TestOptions::default() }, None);
     walk.answer("test-generator", &program("assert True"));
     (0..4).for_each(|_| drop(walk.run(0)));
@@ -312,7 +312,7 @@ fn a_candidate_that_came_later_does_not_unsettle_what_is_known() {
 }
 
 #[test]
-fn the_arbiter_says_how_sure_it_is() {
+fn the_arbiter_states_its_confidence() {
     let mut walk = Walk::new(TestOptions { confidence: true, ..TestOptions::default() }, None);
     walk.answer("test-generator", "assert True");
     walk.run(0);

@@ -74,7 +74,7 @@ fn the_screener_sees_query_and_code_and_not_the_label() {
 }
 
 #[test]
-fn what_is_clear_is_decided_by_the_screener() {
+fn clear_pairs_are_decided_by_the_screener() {
     let screened =
         |value: &str| answer("screener", &format!("preliminary_screening: {value}, explanation: so"));
     assert_eq!(decided("agents", &[screened("1")]), (Outcome::Yes, None, "screener".into()));
@@ -138,7 +138,7 @@ fn the_bug_fixer_is_asked_for_missing_packages_only() {
 }
 
 #[test]
-fn what_is_missing_is_installed_by_its_name_and_then_by_what_the_bug_fixer_names() {
+fn missing_packages_are_installed_by_name_and_then_as_the_bug_fixer_says() {
     let judge = judge("agents").with_packages();
     assert_ne!(judge.version, self::judge("agents").version);
     let source = "import yaml\nassert add(1, 1) == 2\n";

@@ -29,7 +29,7 @@ fn contents(directory: &Path) -> String {
 }
 
 #[test]
-fn a_key_that_comes_back_in_escapes_is_in_nothing_that_goes_out() {
+fn an_echoed_key_in_escapes_is_redacted() {
     let error = format!("{{\"error\":{{\"message\":\"Incorrect API key provided: {}\"}}}}", escaped());
     let answer = completion("your key is KEY", 1, 1).to_string().replace("KEY", &escaped());
     let server = Server::script(move |index, seen| match (index, seen.path.ends_with("embeddings")) {
@@ -57,7 +57,7 @@ fn a_key_that_comes_back_in_escapes_is_in_nothing_that_goes_out() {
 }
 
 #[test]
-fn a_key_that_comes_back_in_base64_or_hexadecimal_is_stored_nowhere() {
+fn an_echoed_key_in_base64_or_hexadecimal_is_not_stored() {
     // `SECRET`, and `user:` with it, by Python's `base64`.
     let encoded = ["c2stZG8tbm90K3Nob3cvdGhpcw==", "dXNlcjpzay1kby1ub3Qrc2hvdy90aGlz"];
     let hexadecimal = SECRET.bytes().map(|byte| format!("{byte:02X}")).collect::<String>();
@@ -134,7 +134,7 @@ fn ask_until(
 }
 
 #[test]
-fn a_wait_ends_when_nobody_wants_the_answer() {
+fn a_wait_ends_when_the_call_is_canceled() {
     let server = Server::replies([Reply::Status(429, "retry-after: 100\r\n".to_owned(), String::new())]);
     let settings = Settings { deadline_seconds: 300.0, ..settings(&server) };
     let client = Client::with_key(settings, None).unwrap();
@@ -151,7 +151,7 @@ fn a_wait_ends_when_nobody_wants_the_answer() {
 }
 
 #[test]
-fn what_is_not_wanted_when_its_turn_comes_is_not_sent() {
+fn canceled_calls_are_not_sent() {
     let server = Server::replies([Reply::ok(completion("yes", 1, 1))]);
     let (answer, booked, _) = ask_until(&client(settings(&server)), &|| true);
     assert!(answer.is_err());

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reads_waits_within_a_limit_and_is_sent_in_its_order() {
+    fn unread_messages_are_bounded_and_sent_in_order() {
         let (sender, pieces) = mpsc::sync_channel(0);
         let (outbox, writer) = Outbox::new(Pipe(sender)).unwrap();
         let (queued, sent) = mpsc::channel();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_goes_on_when_the_client_is_gone() {
+    fn waiting_senders_continue_when_the_client_is_gone() {
         let (sender, pieces) = mpsc::sync_channel(0);
         let (outbox, writer) = Outbox::new(Pipe(sender)).unwrap();
         let sending = thread::spawn(move || {

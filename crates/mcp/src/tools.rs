@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_refused_by_its_length() {
+    fn long_arguments_are_refused() {
         let long = "word ".repeat(200_000);
         let words = "1000005 bytes of arguments, at most 70000 are accepted";
         check_refused("search", json!({"query": long}), words);

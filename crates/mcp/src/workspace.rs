@@ -859,7 +859,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_of_the_results_of_a_search_is_observed() {
+    fn reads_of_search_results_are_observed() {
         let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let source = "def connect(host):\n    return dial(host)\n\n\ndef close(socket):\n    socket.shut()\n";
         fs::write(directory.path().join("net.py"), source).unwrap();

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_used_for_the_longest_time_goes_first() {
+    fn the_least_recently_used_value_is_evicted_first() {
         let cache = Cache::new(30);
         let put = |key: &str, bytes| cache.put(key.to_owned(), Arc::new(key.to_owned()), bytes);
         ["a", "b", "c"].into_iter().for_each(|key| put(key, 10));

@@ -290,7 +290,7 @@ mod tests {
     use crate::MemoryEngine;
 
     #[test]
-    fn texts_of_any_length_come_back() {
+    fn texts_of_any_length_round_trip() {
         let engine = MemoryEngine::default();
         let mut state = 1_u32;
         let noise: Vec<u8> = (0..300_000)

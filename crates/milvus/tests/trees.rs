@@ -376,7 +376,7 @@ fn a_reader_beside_a_writer_sees_the_tree_before_or_after() {
 }
 
 #[test]
-fn of_two_writers_the_one_that_began_first_stops() {
+fn the_earlier_of_two_writers_stops() {
     let tree = tree(400);
     let root = tree.path().to_string_lossy().into_owned();
     let index = index(tree.path());

@@ -115,7 +115,7 @@ fn stored(nats: &Nats) -> [u64; 2] {
 }
 
 #[test]
-fn tasks_are_done_once_by_whoever_is_there() {
+fn tasks_are_done_once_by_any_worker() {
     let Some(nats) = Nats::start() else { return };
     let workers = [echo(&nats), echo(&nats), echo(&nats)];
     let (connection, _) = connect(&nats);
@@ -203,7 +203,7 @@ fn a_lease_lasts_as_long_as_its_worker_is_alive() {
 }
 
 #[test]
-fn what_came_of_a_task_reaches_whoever_asked() {
+fn outcomes_reach_their_callers() {
     let Some(nats) = Nats::start() else { return };
     let _worker = Serving::start(&nats, PROTOCOL, |payload| match payload {
         b"1" => Outcome::Failed(b"no".to_vec()),
@@ -287,7 +287,7 @@ fn a_worker_that_is_unable_gives_back_and_ends() {
 }
 
 #[test]
-fn what_nobody_began_is_taken_back_and_what_is_under_way_is_finished() {
+fn unstarted_tasks_are_withdrawn_and_running_tasks_are_finished() {
     let Some(nats) = Nats::start() else { return };
     let (connection, stop) = connect(&nats);
     let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
@@ -323,7 +323,7 @@ fn what_nobody_began_is_taken_back_and_what_is_under_way_is_finished() {
 }
 
 #[test]
-fn what_nobody_waits_for_is_not_done() {
+fn abandoned_tasks_are_not_done() {
     let Some(nats) = Nats::start() else { return };
     let (connection, _) = connect(&nats);
     let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();

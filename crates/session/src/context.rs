@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_answers_is_said_in_a_few_words() {
+    fn unanswered_queries_get_a_short_message() {
         let (_directory, index) = tree(&[("shop.py", SHOP)]);
         let found = ask(&index, "knitting patterns for woollen mittens and the prices", 4_000);
         assert_eq!(found.confident, Some(false), "{}", found.text);

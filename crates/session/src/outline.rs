@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_mentioned_most_comes_first_and_no_map_is_longer_than_its_budget() {
+    fn the_most_mentioned_come_first_and_maps_fit_their_budget() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().join("tree");
         fs::create_dir_all(root.join("net")).unwrap();

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_from_files_cannot_pass_for_the_words_of_the_tool() {
+    fn quoted_file_text_cannot_imitate_the_tool() {
         assert_eq!(numbered(7, "x\r1. a.py\u{1b}[2J\u{202e}\n"), "7| x\\r1. a.py\\u{1b}[2J\\u{202e}\n");
         assert_eq!(unnumbered("def f()"), "| def f()\n");
         for plain in ["src/größe.rs", "Cart.total", "operator<<", "a'b", "~T"] {

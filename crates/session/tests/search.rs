@@ -129,7 +129,7 @@ fn a_file_is_one_result_with_its_first_unit() {
 }
 
 #[test]
-fn of_matching_units_the_ranked_ones_come_first() {
+fn ranked_units_come_first_among_matching_units() {
     let fixture = Fixture::new();
     let alone = fixture.found("/sync|hang/", &fixture.request());
     assert_eq!((alone.confident, alone.confidence), (Some(true), 0.0), "an expression is met or not");

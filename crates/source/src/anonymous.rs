@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_that_stand_alone_are_found_in_languages_that_want_more_around_them() {
+    fn standalone_functions_are_found_in_languages_that_require_a_context() {
         check(
             "java",
             "public int sum(int[] values) {\n  int total = 0; // total\n  for (int value : values) total += value;\n  \

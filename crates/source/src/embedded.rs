@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_code_is_no_block() {
+    fn text_that_is_not_code_is_no_block() {
         check("<script type=\"application/json\">{}</script>", &[]);
         check("<script type=\"text/x-template\"><p></p></script>", &[]);
         check("<script src=\"a.js\"/><p>f()</p>", &[]);

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_similar_texts_the_first_is_found() {
+    fn the_first_of_several_similar_texts_is_found() {
         let mut index = NearIndex::new(0.5);
         let text = |word: &str| format!("{word} one two three four five six seven eight nine");
         // All share bands with each other.

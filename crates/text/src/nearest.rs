@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_with_it_comes_first() {
+    fn names_with_the_same_ending_come_first() {
         assert_eq!(nearest("total", ["totals", "Cart.total"], 1), ["Cart.total"]);
         assert_eq!(nearest("header.rs", ["src/http/header.rs", "reader.rs"], 1), ["src/http/header.rs"]);
     }

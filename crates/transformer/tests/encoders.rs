@@ -119,7 +119,7 @@ fn unixcoder_has_a_prefix_and_lists_of_tokens() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn inconsistent_files_are_reported() {
     let mpnet = || Copy::new("tiny-mpnet");
     check_error(&mpnet(), ":9", &["gives 8 columns, of which 9"]);
     check_error(&mpnet(), ":0", &["unknown option \"0\"", "pooler"]);

@@ -76,7 +76,7 @@ fn without_adapters_it_has_no_tasks() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn inconsistent_files_are_refused() {
     let tasks = json!(["retrieval.query", "other"]);
     let copy = model().set("config.json", "lora_adaptations", tasks);
     check_error(&copy, "", &["has no adapters for the task retrieval.passage", "retrieval.query, other"]);

@@ -125,7 +125,7 @@ fn positions_that_are_rotated_otherwise_beyond_a_limit_are_cut_off() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn inconsistent_files_are_reported() {
     let set = |name: &str, key: &str, value: Value| Copy::new(name).set("config.json", key, value);
     let check = |name: &str, key: &str, value: Value, parts: &[&str]| {
         check_error(&set(name, key, value), "", &[&["MODEL/"], parts].concat());

@@ -83,7 +83,7 @@ fn vectors_in_16_bits_and_the_layout_of_sentence_transformers_are_read() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_said() {
+fn inconsistent_files_are_reported() {
     let error = |copy: &Copy, options: &str| {
         let mut path = copy.root().as_os_str().to_owned();
         path.push(options);

@@ -256,7 +256,7 @@ fn json_errors_give_the_line() {
 }
 
 #[test]
-fn what_is_not_supported_is_named() {
+fn unsupported_features_are_reported() {
     let config = |key: &str, value: Value| Copy::new(BERT).set("config.json", key, value);
     check_error(&config("model_type", json!("gpt2")), &["config.json", "\"gpt2\"", "expected bert, roberta"]);
     check_error(&config("hidden_act", json!("mish")), &["config.json", "\"mish\"", "expected gelu"]);

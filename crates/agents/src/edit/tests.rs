@@ -110,7 +110,7 @@ fn json_that_cannot_be_edited_is_refused() {
 }
 
 #[test]
-fn an_entry_of_somebody_else_is_seen() {
+fn foreign_entries_are_recognized() {
     let json = entry(Format::Json, &["mcpServers"]);
     assert_eq!(
         json.presence("{\"mcpServers\": {\"quarry\": {\"command\": \"other\"}}}"),

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_enough_where_more_candidates_bring_nothing() {
+    fn depth_suffices_where_more_candidates_add_nothing() {
         let mut labels = vec![Some(false); 12];
         labels[2] = Some(true);
         let depth = Depth::new("m".into(), &[labels, vec![Some(true)]]);

@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_masked_and_what_snippets_were_is_counted() {
+    fn masked_texts_and_snippets_are_counted() {
         let code = "def mail():\n    \"\"\"Ask jane@example.org.\"\"\"\n    return 'joe@example.org'\n";
         let plan = PoolPlan { mask: true, ..PoolPlan::default() };
         let (kept, counts, _) = filtered(&plan, &[(0, function("one", code))]);

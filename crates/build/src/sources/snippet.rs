@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_incomplete_even_if_a_grammar_reads_it() {
+    fn truncated_code_is_incomplete_even_if_it_parses() {
         for text in
             ["def area(width, height):", "for name in names:\n", "x = [f(a) for a in b]\nif x:  # found\n"]
         {

@@ -326,7 +326,7 @@ fn callers() -> String {
 }
 
 #[test]
-fn what_the_model_does_not_know_without_documentation_is_explained_to_it() {
+fn unknown_functions_are_explained_to_the_model() {
     let server = Server::script(|_, seen| {
         let (system, question) = texts(seen);
         let knows = !question.contains("rare.squeeze");
@@ -393,7 +393,7 @@ fn what_the_model_does_not_know_without_documentation_is_explained_to_it() {
 }
 
 #[test]
-fn what_was_answered_is_kept_when_a_question_fails() {
+fn answers_are_kept_when_a_question_fails() {
     let broken = Arc::new(AtomicBool::new(true));
     let is_broken = Arc::clone(&broken);
     let server = Server::script(move |_, seen| {

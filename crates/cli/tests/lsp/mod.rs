@@ -185,7 +185,7 @@ fn place(location: &Value) -> (&str, u64, u64) {
 }
 
 #[test]
-fn what_is_not_saved_is_ranked_as_it_stands_and_never_written() {
+fn unsaved_documents_are_ranked_and_never_written() {
     let mut client = Client::start();
     let on_disk = |client: &Client| {
         let output = quarry(client.directory.path())

@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_a_string_and_what_a_code_does_stays() {
+    fn strings_are_compared_and_comments_are_not() {
         let code = "def f():\n    return '# no comment'";
         assert_eq!(bare_of("python", code), code);
         // The language is recognized if it is not known.

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_said_is_said_again() {
+    fn scores_are_remembered() {
         let directory =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures/tiny-cross-bert");
         let model = CachedCrossEncoder::load(&directory).unwrap();

@@ -198,7 +198,7 @@ fn two_methods_are_compared_query_by_query() {
 }
 
 #[test]
-fn what_was_measured_is_not_measured_again_and_comes_out_the_same() {
+fn measured_cells_are_reused_with_the_same_results() {
     let (directory, plan) = (data(), read(PLAN).unwrap());
     let (first, events) = run_in(directory.path(), &plan, true);
     assert_eq!(events, [Event::Started; 3]);

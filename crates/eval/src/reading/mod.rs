@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_show_is_read_from_their_text() {
+    fn shown_lines_are_read_from_answers() {
         let answer = "Heading: a:b\n1. net/http.py:10-20 function parse\n      | def parse(line)\n    12|     return 1\n\
                       src/a.rs:1-2 method A.b\n     1| fn b() { a | b }\n     2| // c.rs:3-4 x\n    12 more\n";
         assert_eq!(positions(answer).collect::<Vec<_>>(), [("net/http.py", 10), ("src/a.rs", 1)]);

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_twenty_may_be_lost() {
+    fn one_in_twenty_may_be_lost() {
         let mut judged: Vec<(bool, f32)> = (0..20).map(|number| (true, number as f32)).collect();
         judged.push((false, 0.5));
         assert_eq!(Separation::new(&judged, 0.0).held_back, 1.0);

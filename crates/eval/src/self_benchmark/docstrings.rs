@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_some_say_asks_for_any_and_what_many_say_for_none() {
+    fn repeated_documentation_asks_for_any_and_frequent_documentation_for_none() {
         let same = |n_functions: usize| -> String {
             (0..n_functions).map(|n| function(&format!("f{n}"), "Write the buffer to disk", n)).collect()
         };

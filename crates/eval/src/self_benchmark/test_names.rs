@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plain_is_left_out() {
+    fn unclear_tests_are_left_out() {
         let test = "def test_everything_at_once():\n    parse_header(join_lines([], ''), True)\n\n\ndef test_parse_header():\n    parse_header('', True)\n\n\ndef test_nothing_is_called():\n    pass\n\n\ndef test_x():\n    parse_header('', True)\n";
         let (found, left_out) = asked(&[("lib/text.py", CODE), ("tests/test_text.py", test)]);
         assert_eq!(found, []);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_of_one_name_the_nearer_one_is_meant() {
+    fn the_nearer_of_two_functions_with_one_name_is_meant() {
         let classes = |extra: &str| {
             format!(
                 "    def close(self, grace):\n        for socket in self.sockets_{extra}:\n            socket.{extra}(grace, self.reason_{extra})\n"

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_departs_as_its_entry_says() {
+    fn a_variant_differs_as_its_entry_says() {
         let variants = variants(false).unwrap();
         let of = |name: &str| variants.iter().find(|variant| variant.name == name).unwrap();
         assert_eq!(of("no-rules").ranking, NamedRanking::find("no-rules").unwrap().weights());

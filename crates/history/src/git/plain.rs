@@ -211,7 +211,7 @@ mod tests {
 
     /// Each of these would make libgit2 block, or read forever.
     #[test]
-    fn what_libgit2_would_wait_for_is_found() {
+    fn special_files_that_block_libgit2_are_found() {
         for name in [
             "HEAD",
             "config",

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_repository_is_said() {
+    fn directories_without_a_repository_are_reported() {
         let directory = tempfile::tempdir().unwrap();
         assert!(matches!(Snapshot::open(directory.path(), None), Err(GitError::NoRepository(_))));
     }

@@ -212,7 +212,7 @@ fn the_checked_out_commit_is_reported() {
 }
 
 #[test]
-fn a_shallow_clone_says_so() {
+fn a_shallow_clone_is_reported() {
     let mut fixture = Fixture::new();
     fixture.commit("begin", &[("a.py", Some("a"))]);
     let second = fixture.commit("second", &[("a.py", Some("b"))]);

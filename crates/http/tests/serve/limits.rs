@@ -108,7 +108,7 @@ fn a_thousand_streams_wait_for_the_index_beside_others() {
 }
 
 #[test]
-fn streams_that_nobody_reads_do_not_hold_up_the_end() {
+fn unread_streams_do_not_delay_shutdown() {
     let mut served = serve_with(&FILES, Start { is_building: true, ..Start::default() });
     let request = b"GET /api/v1/search/stream?q=retry HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let streams: Vec<_> = (0..300)

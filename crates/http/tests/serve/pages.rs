@@ -176,7 +176,7 @@ fn similar_code_and_calls_are_pages() {
 }
 
 #[test]
-fn what_is_related_and_its_commits_are_pages() {
+fn related_places_and_their_commits_have_pages() {
     let later = FILES[1].1.replace("60", "61");
     let commits = vec![
         ("Start", FILES.to_vec()),

@@ -35,7 +35,7 @@ fn as_if_changed(mut index: Index) -> Index {
 }
 
 #[test]
-fn what_is_stored_is_what_is_in_the_files() {
+fn stored_calls_equal_parsed_calls() {
     let directory = tempfile::tempdir().unwrap();
     for fixtures in fixtures() {
         let below = directory.path().join("tree").join(fixtures.file_name().unwrap());
@@ -65,7 +65,7 @@ fn what_is_stored_is_what_is_in_the_files() {
 }
 
 #[test]
-fn a_file_that_changed_since_then_is_read_anew() {
+fn a_file_that_changed_since_then_is_read_again() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("tree/a.py");
     fs::create_dir(directory.path().join("tree")).unwrap();

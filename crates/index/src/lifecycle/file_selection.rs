@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_remembered_holds_until_something_else_is_said() {
+    fn remembered_settings_hold_until_overridden() {
         let nothing = asked(None, false);
         check(&nothing, None, None, (false, false));
         check(&nothing, Some(true), Some(true), (true, true));
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_is_made_by_name_holds_what_was_said_and_nothing_else() {
+    fn an_explicitly_built_index_holds_the_given_settings_only() {
         check(&asked(None, true), Some(true), None, (false, false));
         check(&asked(None, true), Some(false), Some(true), (true, true));
         check(&asked(Some(false), true), Some(true), Some(true), (false, false));

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_rewritten_is_in_proportion_to_the_change() {
+    fn rewrites_are_proportional_to_the_change() {
         // Parts as a first build writes them, however large the change.
         let whole = [2 * MB; 8];
         for new_bytes in [KB, MB, 10 * MB] {

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_found_and_nothing_is_not() {
+    fn everything_is_found_at_full_confidence() {
         for cosine in COSINES {
             let all = Evidence {
                 matched: 1.0,

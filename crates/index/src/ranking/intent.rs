@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_add_up_to_one_whatever_the_scores() {
+    fn shares_add_up_to_one() {
         for scores in [vec![0.0, 1.0, 2.0], vec![500.0, -500.0], vec![-1e30, -1e30]] {
             assert!((softmax(&scores).iter().sum::<f32>() - 1.0).abs() < 1e-6, "{scores:?}");
         }
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_gives_anything_but_finite_features() {
+    fn features_are_finite_for_any_text() {
         for text in ["", " ", "?", "..", "`", "日本語", "a\u{0301}"] {
             let features = query_features(text, &QueryMatches::default());
             assert!(features.iter().all(|value| value.is_finite()), "{text:?} {features:?}");

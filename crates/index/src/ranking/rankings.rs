@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ranking_departs_as_its_name_says() {
+    fn a_ranking_differs_as_its_name_says() {
         let of = |name: &str| NamedRanking::find(name).unwrap().weights();
         let default = RankingWeights::default();
         assert_eq!(of("more-words"), RankingWeights { dense_weight: 0.35, ..default.clone() });

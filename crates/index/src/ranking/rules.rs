@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_else_a_unit_is_puts_it_lower() {
+    fn demotions_multiply() {
         let ranking = RankingWeights { test: 0.25, demotion: 0.5, private: 0.9, ..RankingWeights::default() };
         let of = |flags, is_helper| demotion(flags, is_helper, &ranking);
         assert_eq!(of(FileFlags::empty(), false), 1.0);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn private_is_what_says_so() {
+    fn private_units_are_recognized() {
         assert!(is_private("Pool._open", "def _open(self)"));
         assert!(is_private("Pool.open", "private void open()"));
         assert!(is_private("Pool.#open", "#open()"));

@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_whatever_has_its_place() {
+    fn a_file_is_replaced_regardless_of_what_is_there() {
         let (temporary, directory) = directory();
         fs::write(temporary.path().join("a"), "old").unwrap();
         fs::create_dir(temporary.path().join("a.new")).unwrap();

@@ -339,7 +339,7 @@ fn a_failed_build_leaves_the_former_index() {
 }
 
 #[test]
-fn of_two_writers_one_builds_and_one_waits() {
+fn one_of_two_writers_builds_and_one_waits() {
     let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
     let n_built = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -394,7 +394,7 @@ fn a_directory_with_something_else_is_not_touched() {
 }
 
 #[test]
-fn says_why_there_is_nothing_to_index() {
+fn reasons_for_an_empty_index_are_reported() {
     let fixture =
         Fixture::new(&[("a.unknown-kind", "x"), (".gitignore", "hidden.py\n"), ("hidden.py", CONNECT)]);
     let error = fixture.open_with(None).err().unwrap().to_string();

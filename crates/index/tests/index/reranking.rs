@@ -117,7 +117,7 @@ fn a_reranker_changes_no_confidence() {
 }
 
 #[test]
-fn what_cannot_be_read_counts_like_the_worst_that_was() {
+fn unreadable_units_score_like_the_worst_readable_one() {
     let fixture = tree();
     let index = open(&fixture, Some("zebra"));
     fs::remove_file(fixture.root().join("b.py")).unwrap();
@@ -176,7 +176,7 @@ fn counts(embedded: usize, missing: usize) -> PrecomputedCounts {
 }
 
 #[test]
-fn what_was_embedded_ahead_is_not_read_by_searches() {
+fn searches_do_not_read_precomputed_units() {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let fixture = tree();
     let index = open_counting(&fixture, &COUNT);
@@ -205,7 +205,7 @@ fn what_was_embedded_ahead_is_not_read_by_searches() {
 }
 
 #[test]
-fn embedding_ahead_goes_on_where_it_was_stopped() {
+fn precomputation_resumes_where_it_was_stopped() {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let function = |n: usize| format!("def function_{n}(socket):\n    return socket.wait({n})\n\n\n");
     let source: String = (0..150).map(function).collect();

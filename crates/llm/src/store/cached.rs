@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_answer_is_left_alone() {
+    fn files_that_are_not_answers_are_left_alone() {
         let directory = tempfile::tempdir().unwrap();
         let cache = Cache::open(directory.path()).unwrap();
         cache.put(&request("a", "1"), &json!([])).unwrap();

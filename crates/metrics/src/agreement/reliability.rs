@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_vary_has_no_alpha() {
+    fn constant_values_have_no_alpha() {
         assert_eq!(cronbach_alpha(&table(&[&[1.0, 2.0]])), None);
         assert_eq!(cronbach_alpha(&table(&[&[1.0], &[2.0]])), None);
         assert_eq!(cronbach_alpha(&table(&[&[1.0, 2.0], &[2.0, 1.0]])), None);

@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_belong_together_is_refused() {
+    fn inconsistent_inputs_are_refused() {
         let bootstrap = Bootstrap::default();
         let confusions = [Confusion::default()];
         let of = |queries: &[Vec<NoisyLabel>]| {

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_stay_while_somebody_uses_them_and_go_when_nobody_did_for_long() {
+    fn sets_in_use_are_kept_and_old_ones_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         let cache = directory.path();
         let kept = set(cache, "npm");

@@ -83,7 +83,7 @@ fn many_at_once_fetch_a_set_once() {
 }
 
 #[test]
-fn what_was_left_by_a_kill_is_made_anew() {
+fn leftovers_of_a_killed_run_are_replaced() {
     if !can_fetch("python") {
         return;
     }
@@ -100,7 +100,7 @@ fn what_was_left_by_a_kill_is_made_anew() {
 }
 
 #[test]
-fn source_is_not_built_and_that_is_said() {
+fn source_is_not_built_and_that_is_reported() {
     if !can_fetch("python") {
         return;
     }
@@ -178,7 +178,7 @@ fn size_and_time_are_bounded() {
 }
 
 #[test]
-fn few_are_fetched_at_once_and_whoever_is_stopped_ends_soon() {
+fn few_are_fetched_at_once_and_stopped_fetches_end_soon() {
     if !can_fetch("python") {
         return;
     }

@@ -40,7 +40,7 @@ fn lines_are_those_of_the_file() {
 }
 
 #[test]
-fn what_is_not_a_notebook_is_an_error() {
+fn other_files_are_not_notebooks() {
     let check = |file: &str, expected: &str| {
         let message = read(file.as_bytes()).unwrap_err().to_string();
         assert!(message.contains(expected), "{file}: {message}");
@@ -93,7 +93,7 @@ fn a_malformed_cell_is_left_out_alone() {
 }
 
 #[test]
-fn what_is_missing_or_of_no_use_is_left_out() {
+fn missing_and_useless_cells_are_left_out() {
     for file in [
         r#"{"cells": []}"#,
         r#"{"worksheets": [{}, {"cells": 1}, 2]}"#,

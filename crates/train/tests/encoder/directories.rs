@@ -74,7 +74,7 @@ fn a_directory_with_files_of_others_is_refused() {
 }
 
 #[test]
-fn what_a_killed_run_wrote_in_part_is_removed() {
+fn partial_output_of_a_killed_run_is_removed() {
     let (_kept, out) = out();
     fs::create_dir_all(&out).unwrap();
     let partial = [".tmp7FjuAk", ".partial-x", "checkpoint.new"];

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_short_is_no_message() {
+    fn short_texts_are_no_messages() {
         for text in ["", "open", "a b", "12 13", "%s %s", "\"", "{} {}"] {
             assert!(Message::parse(text).is_none(), "{text}");
         }

@@ -63,8 +63,8 @@ fn is_file_of(path: &Path, set: &PublicSet, file: &PublicFile) -> bool {
 
 /// The public set that a training file belongs to, by its name.
 fn family_of(path: &Path) -> Option<&'static str> {
-    let of = |set: &PublicSet| set.files.iter().any(|file| is_file_of(path, set, file));
-    public_sets().iter().find(|set| of(set)).map(family)
+    let contains = |set: &PublicSet| set.files.iter().any(|file| is_file_of(path, set, file));
+    public_sets().iter().find(|set| contains(set)).map(family)
 }
 
 /// The evaluation files of public sets in these directories, and in their subdirectories where `quarry data pull`

@@ -425,12 +425,12 @@ mod tests {
         rejected("Retry \u{fffd}requests after timeout", "not text", "U+FFFD");
         rejected(&format!("Retry requests {}", "a".repeat(1 << 20)), "too long", "more than 300 characters");
         rejected(&"map key cache ".repeat(14), "too long", "more than 40 words");
-        let of = |parents, author: &str| {
+        let filter = |parents, author: &str| {
             let header =
                 Header { parents, author: author.into(), ..header("Retry requests after a timeout") };
             question_of_commit(&header, Scopes::Removed).unwrap_err().filter
         };
-        assert_eq!((of(2, ""), of(0, ""), of(1, "x[bot]")), ("merge", "first commit", "bot"));
+        assert_eq!((filter(2, ""), filter(0, ""), filter(1, "x[bot]")), ("merge", "first commit", "bot"));
     }
 
     #[test]

@@ -144,10 +144,10 @@ impl Evaluation {
     pub fn only(&self, measures: &[Measure]) -> Self {
         let position_of = |measure| self.measures.iter().position(|own| own == measure);
         let positions: Vec<usize> = measures.iter().filter_map(position_of).collect();
-        let of = |values: &Vec<f64>| positions.iter().map(|position| values[*position]).collect();
+        let select = |values: &Vec<f64>| positions.iter().map(|position| values[*position]).collect();
         Self {
             measures: positions.iter().map(|position| self.measures[*position]).collect(),
-            queries: self.queries.iter().map(|(query, values)| (query.clone(), of(values))).collect(),
+            queries: self.queries.iter().map(|(query, values)| (query.clone(), select(values))).collect(),
             confidences: self.confidences.clone(),
         }
     }

@@ -129,13 +129,13 @@ mod tests {
     fn the_language_is_that_of_what_is_relevant() {
         let documents = ["a.py", "b.py", "c.go", "d"].map(|id| Document::new(id.into(), String::new()));
         let languages = languages(&documents);
-        let of = |judged: &[(&str, i32)]| {
+        let language = |judged: &[(&str, i32)]| {
             let judged = judged.iter().map(|(id, grade)| ((*id).to_owned(), *grade)).collect();
             Property::Language.classify(&Query { id: "q".into(), text: "x".into() }, &judged, &languages)
         };
-        assert_eq!(of(&[("a.py", 1), ("b.py", 2), ("c.go", 0)]), "python");
-        assert_eq!(of(&[("a.py", 1), ("c.go", 1)]), "several");
-        assert_eq!(of(&[("c.go", 1), ("d", 1)]), "go");
-        assert_eq!(of(&[("d", 1)]), "unknown");
+        assert_eq!(language(&[("a.py", 1), ("b.py", 2), ("c.go", 0)]), "python");
+        assert_eq!(language(&[("a.py", 1), ("c.go", 1)]), "several");
+        assert_eq!(language(&[("c.go", 1), ("d", 1)]), "go");
+        assert_eq!(language(&[("d", 1)]), "unknown");
     }
 }

@@ -222,9 +222,9 @@ mod tests {
 
     #[test]
     fn objects_of_json_are_parameters_too() {
-        let of = |value: Value| Params::from_object(value.as_object().unwrap(), 10_000);
+        let parse = |value: Value| Params::from_object(value.as_object().unwrap(), 10_000);
         let long = "word ".repeat(2000);
-        let given = of(
+        let given = parse(
             serde_json::json!({ "q": long, "k": 3, "lang": ["rust", "go"], "explain": true, "threshold": 0.5 }),
         );
         let given = given.unwrap();
@@ -238,7 +238,7 @@ mod tests {
         );
         assert!(given.is_on("explain").unwrap());
         assert_eq!(
-            of(serde_json::json!({ "query": "x", "limit": 3 })).unwrap(),
+            parse(serde_json::json!({ "query": "x", "limit": 3 })).unwrap(),
             Params::parse("q=x&k=3").unwrap()
         );
         for (wrong, words) in [
@@ -251,7 +251,7 @@ mod tests {
             (serde_json::json!({ "explain": 1 }), "explain: expected true or false"),
             (serde_json::json!({ "glob": vec!["x"; 65] }), "more than 64 parameters"),
         ] {
-            let problem = of(wrong).unwrap_err();
+            let problem = parse(wrong).unwrap_err();
             assert!(problem.detail.contains(words), "{}", problem.detail);
         }
     }

@@ -119,7 +119,7 @@ impl Index {
         let allowed = self.allowed(filter);
         let parts: Vec<&str> = name.split(SEPARATORS).filter(|part| !part.is_empty()).collect();
         let Some(own) = parts.last() else { return Vec::new() };
-        let of = |is_same: fn(&str, &str) -> bool| -> Vec<Hit> {
+        let find = |is_same: fn(&str, &str) -> bool| -> Vec<Hit> {
             let is_named = |unit: &usize| {
                 let record = &self.table.units[*unit];
                 let name = self.table.text(record.name);
@@ -131,8 +131,8 @@ impl Index {
             };
             (0..self.n_units()).filter(is_named).map(|unit| self.unit(unit)).collect()
         };
-        let exact = of(|a, b| a == b);
-        if exact.is_empty() { of(|a, b| a.eq_ignore_ascii_case(b)) } else { exact }
+        let exact = find(|a, b| a == b);
+        if exact.is_empty() { find(|a, b| a.eq_ignore_ascii_case(b)) } else { exact }
     }
 
     /// At most `limit` definitions whose name contains a text, ignoring case and separators of words: first those that

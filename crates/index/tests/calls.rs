@@ -369,16 +369,16 @@ fn definitions_are_found_by_their_name_or_a_line() {
         "class A:\n    def f(self):\n        return 1\n\n\ndef f():\n    return 2\n\n\nX = 1\n",
     )]);
     let index = tree.index();
-    let of = |name: &str| -> Vec<String> {
+    let places = |name: &str| -> Vec<String> {
         index.definitions_of(name, &Filter::default()).iter().map(place).collect()
     };
-    assert_eq!(of("f"), ["pkg/a.py:2", "pkg/a.py:6"]);
-    assert_eq!(of("A.f"), ["pkg/a.py:2"]);
-    assert_eq!(of("A::f"), ["pkg/a.py:2"]);
-    assert_eq!(of("a/f"), ["pkg/a.py:6"]);
-    assert_eq!(of("F"), ["pkg/a.py:2", "pkg/a.py:6"]);
-    assert_eq!(of("g"), [""; 0]);
-    assert_eq!(of(""), [""; 0]);
+    assert_eq!(places("f"), ["pkg/a.py:2", "pkg/a.py:6"]);
+    assert_eq!(places("A.f"), ["pkg/a.py:2"]);
+    assert_eq!(places("A::f"), ["pkg/a.py:2"]);
+    assert_eq!(places("a/f"), ["pkg/a.py:6"]);
+    assert_eq!(places("F"), ["pkg/a.py:2", "pkg/a.py:6"]);
+    assert_eq!(places("g"), [""; 0]);
+    assert_eq!(places(""), [""; 0]);
     let at = |line: u32| index.definition_at("pkg/a.py", line).map(|hit| hit.name);
     assert_eq!((at(3), at(7), at(10)), (Some("A.f".to_owned()), Some("f".to_owned()), None));
 }

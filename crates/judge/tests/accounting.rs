@@ -199,8 +199,8 @@ fn an_export_keeps_languages_and_distinguishes_queries_by_id() {
     let server = honest();
     let mut fixture = Fixture::new(0, &server.url());
     fixture.entries[0] = "judge = 'screener'".to_owned();
-    let of = |number: usize, query: &str, language: &str| json!({"query": query, "code": format!("subject{number}"), "language": language, "id": format!("p{number}")});
-    fixture.write_pairs(&[of(0, "twice", "js"), of(1, "once", "Python"), of(3, "twice", "javascript")]);
+    let pair = |number: usize, query: &str, language: &str| json!({"query": query, "code": format!("subject{number}"), "language": language, "id": format!("p{number}")});
+    fixture.write_pairs(&[pair(0, "twice", "js"), pair(1, "once", "Python"), pair(3, "twice", "javascript")]);
     fixture.run().unwrap();
     let (ledger, judge) = fixture.ledger();
     let written = |to: &str| -> Vec<Value> {

@@ -167,9 +167,12 @@ fn used(usage: Value) -> Reply {
 
 #[test]
 fn usage_that_is_missing_zero_or_cannot_be_is_booked_at_its_worst() {
-    let of = |input: u64, output: u64| Some(Usage { input_tokens: input, output_tokens: output });
+    let usage_of = |input: u64, output: u64| Some(Usage { input_tokens: input, output_tokens: output });
     for (usage, expected) in [
-        (json!({"prompt_tokens": 100.0, "completion_tokens": 250.0, "total_tokens": 350.0}), of(100, 250)),
+        (
+            json!({"prompt_tokens": 100.0, "completion_tokens": 250.0, "total_tokens": 350.0}),
+            usage_of(100, 250),
+        ),
         (json!({"prompt_tokens": 100}), None),
         (json!({"prompt_tokens": 100, "completion_tokens": -5}), None),
         (json!({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}), None),

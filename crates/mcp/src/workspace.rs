@@ -532,18 +532,18 @@ impl Workspace {
         snapshot: &Snapshot,
         max_tokens: usize,
     ) -> Result<ToolAnswer, ToolError> {
-        let of = &asked.of;
+        let changed = &asked.of;
         let subject = match file {
             Some((root, path)) => {
                 let root = self.number(*root, snapshot)?;
-                match of.line {
+                match changed.line {
                     Some(line) => Subject::Line(root, path.clone(), line),
                     None => Subject::File(root, path.clone()),
                 }
             }
-            None => Subject::Name(of.name.clone().unwrap_or_default()),
+            None => Subject::Name(changed.name.clone().unwrap_or_default()),
         };
-        let limit = of.size.k(snapshot.defaults.limit);
+        let limit = changed.size.k(snapshot.defaults.limit);
         let question = Question { subject: &subject, kinds: &asked.kinds, limit, open_time: Duration::ZERO };
         let found = self.related.get(tree).answer(tree, &question).map_err(|error| match error {
             RelatedError::NoDefinition { path, line } => ToolError::NoDefinition { path, line },

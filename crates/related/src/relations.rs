@@ -407,8 +407,8 @@ impl Stored {
             let kept = match (new.remove(&file.row), kept_of(file)) {
                 (Some(found), _) => {
                     let mut target = |unit: &usize| {
-                        let of = file_of_unit(*unit)?;
-                        Some((texts.number(of.path), texts.number(index.linked_unit(*unit).name)))
+                        let file = file_of_unit(*unit)?;
+                        Some((texts.number(file.path), texts.number(index.linked_unit(*unit).name)))
                     };
                     let calls = found.links.calls.iter().filter(|call| call.callees.len() <= MAX_TARGETS);
                     let calls = calls.map(|call| StoredCall {

@@ -263,7 +263,7 @@ pub fn callers(tree: &Tree, question: &CallsQuestion, calls: &Calls<CallSite>) -
 /// The object of `callees --json`; `found` has the callees of each definition.
 #[must_use]
 pub fn callees(tree: &Tree, question: &CallsQuestion, found: &[Calls<Callee>]) -> Callees {
-    let of = |(hit, callees): (&Hit, &Calls<Callee>)| {
+    let view = |(hit, callees): (&Hit, &Calls<Callee>)| {
         let callees = &callees.found;
         let mut view = CalleesOfDefinition {
             definition: DefinitionView::new(tree, hit),
@@ -289,7 +289,7 @@ pub fn callees(tree: &Tree, question: &CallsQuestion, found: &[Calls<Callee>]) -
         query: question.query.to_owned(),
         root,
         roots,
-        definitions: question.definitions.iter().zip(found).map(of).collect(),
+        definitions: question.definitions.iter().zip(found).map(view).collect(),
         unfinished,
         behind: BehindView::for_tree(tree),
         took_ms: milliseconds(question.took),

@@ -150,8 +150,8 @@ fn longest_replacement(map: &str) -> usize {
 /// Number of occurrences of the same text in a template.
 fn repetitions(template: &Value) -> usize {
     let parts = template.as_array().map_or(&[][..], Vec::as_slice);
-    let of = |id: &str| parts.iter().filter(|part| part["Sequence"]["id"] == id).count();
-    of("A").max(of("B")).max(1)
+    let count = |id: &str| parts.iter().filter(|part| part["Sequence"]["id"] == id).count();
+    count("A").max(count("B")).max(1)
 }
 
 #[cfg(test)]

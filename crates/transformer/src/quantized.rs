@@ -181,15 +181,16 @@ impl WithSimd for QuantizeGroups<'_> {
 /// The bytes of a group with the factor that leaves the least squared error.
 fn quantized_group(group: &[f32]) -> ([u8; GROUP / 2], f16) {
     let largest = group.iter().fold(0_f32, |largest, x| if x.abs() > largest.abs() { *x } else { largest });
-    let of = |factor: f16| {
+    let quantized = |factor: f16| {
         let factor = if factor == f16::ZERO { 1.0 } else { factor.to_f32() };
         group.iter().map(move |x| (x, (x / factor).round().clamp(-8.0, 7.0), factor))
     };
-    let error = |factor| of(factor).map(|(x, whole, factor)| (whole * factor - x).powi(2)).sum::<f32>();
+    let error =
+        |factor| quantized(factor).map(|(x, whole, factor)| (whole * factor - x).powi(2)).sum::<f32>();
     let factors = CUTS.map(|cut| f16::from_f32(largest * cut / -8.0));
     let best = factors.into_iter().min_by(|a, b| error(*a).total_cmp(&error(*b))).unwrap_or(f16::ZERO);
     let mut bytes = [0; GROUP / 2];
-    for (at, (_, whole, _)) in of(best).enumerate() {
+    for (at, (_, whole, _)) in quantized(best).enumerate() {
         bytes[at / 2] |= ((whole + 8.0) as u8) << (at % 2 * 4);
     }
     (bytes, best)

@@ -166,9 +166,19 @@ fn a_static_model_goes_into_the_format_of_model2vec_and_back() {
     let again = read_back(&written.to_static().0);
     for text in ["parseHTTPHeader", "parse_http header", "hashmap", "HASHMap (read)", "map(file)", "readHTTP"]
     {
-        let of = |model: &dyn Embedder| model.embed_documents(&[text]).unwrap().values;
-        assert!(cosine(&of(&own), &of(&written)) > 0.999, "{text}: {:?} {:?}", of(&own), of(&written));
-        assert!(cosine(&of(&own), &of(&again)) > 0.999, "{text}: {:?} {:?}", of(&own), of(&again));
+        let vectors = |model: &dyn Embedder| model.embed_documents(&[text]).unwrap().values;
+        assert!(
+            cosine(&vectors(&own), &vectors(&written)) > 0.999,
+            "{text}: {:?} {:?}",
+            vectors(&own),
+            vectors(&written)
+        );
+        assert!(
+            cosine(&vectors(&own), &vectors(&again)) > 0.999,
+            "{text}: {:?} {:?}",
+            vectors(&own),
+            vectors(&again)
+        );
     }
     // The pair is lost.
     let text = ["read file"];

@@ -330,12 +330,12 @@ impl LivingReport {
         let place = |number: usize, by: usize| {
             1 + means.iter().filter(|(_, other)| other[by] > means[number].1[by]).count()
         };
-        let of = |(number, (run, means)): (usize, &(String, [f64; 2]))| LivingRun {
+        let run = |(number, (run, means)): (usize, &(String, [f64; 2]))| LivingRun {
             run: run.clone(),
             means: *means,
             places: [place(number, 0), place(number, 1)],
         };
-        let mut runs: Vec<LivingRun> = means.iter().enumerate().map(of).collect();
+        let mut runs: Vec<LivingRun> = means.iter().enumerate().map(run).collect();
         runs.sort_by_key(|run| run.places);
         Ok(runs)
     }

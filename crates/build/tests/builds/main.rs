@@ -232,23 +232,23 @@ fn callees_are_summarized_first_and_queries_are_validated() {
 
     // Callees are summarized before their callers.
     let questions: Vec<(String, String)> = server.seen().iter().map(texts).collect();
-    let of = |name: &str| {
+    let question = |name: &str| {
         let is_asked = |(system, question): &&(String, String)| {
             system.contains("You document") && asked_function(question) == name
         };
         &questions.iter().find(is_asked).unwrap().1
     };
-    assert!(of("clean").contains("- strip_all: It does strip_all."), "{}", of("clean"));
-    assert!(of("shout").contains("- clean: It does clean."), "{}", of("shout"));
+    assert!(question("clean").contains("- strip_all: It does strip_all."), "{}", question("clean"));
+    assert!(question("shout").contains("- clean: It does clean."), "{}", question("shout"));
     assert!(
-        of("strip_all").contains("- rare.squeeze: It squeezes; text must be given."),
+        question("strip_all").contains("- rare.squeeze: It squeezes; text must be given."),
         "{}",
-        of("strip_all")
+        question("strip_all")
     );
     // One of `shout` and `bang` lacks the other's summary, and neither prompt contains its own documentation.
-    let circle = [of("shout").contains("- bang: "), of("bang").contains("- shout: ")];
+    let circle = [question("shout").contains("- bang: "), question("bang").contains("- shout: ")];
     assert_eq!(circle.iter().filter(|is_shown| **is_shown).count(), 1);
-    assert!(!of("clean").contains("both ends"));
+    assert!(!question("clean").contains("both ends"));
 
     // Written once, and read from the cache after that.
     let n_asked = server.count();

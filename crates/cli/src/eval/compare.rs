@@ -165,17 +165,17 @@ pub(super) fn table<'a>(measures: impl IntoIterator<Item = (String, &'a PairedCo
     let header = ["", "a", "b", "b - a", "interval", "wins", "losses", "effect", "detectable"];
     let mut table = Table::new(header.into_iter().chain(TESTS));
     for (measure, found) in measures {
-        let of = &found.difference;
+        let difference = &found.difference;
         let tests = TESTS.map(|name| {
             let test = found.tests.get(name);
             test.map_or("-".to_owned(), |test| format!("{:.4} ({:.4})", test.test.p, test.p_holm))
         });
         let row = [
             measure,
-            format!("{:.4}", of.mean_a),
-            format!("{:.4}", of.mean_b),
-            format!("{:+.4}", of.difference),
-            format_interval(of.interval),
+            format!("{:.4}", difference.mean_a),
+            format!("{:.4}", difference.mean_b),
+            format!("{:+.4}", difference.difference),
+            format_interval(difference.interval),
             found.wins.to_string(),
             found.losses.to_string(),
             format_defined(found.effect_size),

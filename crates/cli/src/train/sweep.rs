@@ -244,10 +244,10 @@ fn page(
     runs: &[Vec<EncoderArgs>],
     results: &[Vec<RunResult>],
 ) -> String {
-    let of = |(run, result): (&EncoderArgs, &RunResult)| {
+    let curve = |(run, result): (&EncoderArgs, &RunResult)| {
         training_run(&relative(&run.out, &args.encoder.out), &result.losses, &result.evaluations)
     };
-    let curves: Vec<TrainingRun> = runs.iter().flatten().zip(results.iter().flatten()).map(of).collect();
+    let curves: Vec<TrainingRun> = runs.iter().flatten().zip(results.iter().flatten()).map(curve).collect();
     let varied: Vec<&str> = args.grid.iter().map(|axis| key(axis)).chain(["seed"]).collect();
     let mut facts = facts_of(base);
     facts.retain(|(name, _)| !varied.contains(&name.as_str()));

@@ -157,7 +157,7 @@ fn summaries(
     counts: &dyn Fn(&Issue) -> bool,
     bootstrap: &Bootstrap,
 ) -> Result<Summaries, EvalError> {
-    let of = |level| match evaluation(issues, &outcome.asked, (method, level), counts) {
+    let summary = |level| match evaluation(issues, &outcome.asked, (method, level), counts) {
         // Changed lines may all be outside of functions.
         none if none.queries.is_empty() => {
             Ok(Summary { queries: 0, metrics: BTreeMap::new(), intervals: BTreeMap::new() })
@@ -167,9 +167,9 @@ fn summaries(
     let counted: Vec<&EvaluatedIssue> =
         outcome.asked.iter().filter(|asked| counts(&issues[asked.issue])).collect();
     Ok(Summaries {
-        functions: of(Level::Functions)?,
-        modules: of(Level::Modules)?,
-        files: of(Level::Files)?,
+        functions: summary(Level::Functions)?,
+        modules: summary(Level::Modules)?,
+        files: summary(Level::Files)?,
         lines: lines::summary(&counted, method),
     })
 }

@@ -373,11 +373,11 @@ mod tests {
             ModelName::Builtin | ModelName::Reranker => Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>),
             other => panic!("{other:?} is not needed"),
         };
-        let of = |method: Method| {
+        let scores = |method: Method| {
             let prepared = method.prepare(documents(&texts)[..].into(), &load, &mut |_| {}).unwrap();
             prepared.scorer.scores(&[&asked("zebra bbb")]).unwrap().remove(0)
         };
-        let (fast, best) = (of(Method::Hybrid), of(Method::Best));
+        let (fast, best) = (scores(Method::Hybrid), scores(Method::Best));
         assert!(fast[0] > fast[1], "{fast:?}");
         assert!(best[1] > best[0] && best[0] > best[2], "{best:?}");
         // The best one keeps its score.

@@ -170,8 +170,8 @@ impl DatasetResults {
             let names = self.parts.iter().map(|part| part.name.clone());
             let mut table = Table::new(std::iter::once("method".to_owned()).chain(names));
             for (index, method) in first.methods.iter().enumerate() {
-                let of = |part: &PartResults| part.methods.get(index)?.metrics.get(measure).copied();
-                let means = self.parts.iter().map(|part| number(of(part)));
+                let mean = |part: &PartResults| part.methods.get(index)?.metrics.get(measure).copied();
+                let means = self.parts.iter().map(|part| number(mean(part)));
                 table.push(std::iter::once(method.method.clone()).chain(means));
             }
             table

@@ -341,8 +341,8 @@ impl TrainedModels {
     /// Number of seeds over which a method is measured: the number of its trained models with several seeds; those with
     /// one are used with each.
     pub(super) fn n_seeds(&self, paths: &[&Path]) -> Result<usize, EvalError> {
-        let of = |path: &&Path| Some(self.get(trained_name(path)?.0).len());
-        let mut numbers: Vec<usize> = paths.iter().filter_map(of).filter(|n| *n != 1).collect();
+        let n_trained = |path: &&Path| Some(self.get(trained_name(path)?.0).len());
+        let mut numbers: Vec<usize> = paths.iter().filter_map(n_trained).filter(|n| *n != 1).collect();
         numbers.dedup();
         match numbers[..] {
             [] => Ok(1),

@@ -135,7 +135,7 @@ struct Values {
 }
 
 fn values(ranking: &[u32], gold: &[u32], sample: &Sample) -> Values {
-    let of = |found: &[u32], gold: &[u32]| {
+    let score = |found: &[u32], gold: &[u32]| {
         let first = found.iter().position(|place| gold.contains(place));
         let n_found = found.iter().take(AMONG).filter(|place| gold.contains(place)).count();
         [first.map_or(0.0, |at| 1.0 / (at + 1) as f64), n_found as f64 / gold.len() as f64]
@@ -152,8 +152,8 @@ fn values(ranking: &[u32], gold: &[u32], sample: &Sample) -> Values {
         files
     };
     let gold_files = distinct(gold);
-    let files = (!gold_files.is_empty()).then(|| of(&distinct(ranking), &gold_files));
-    Values { functions: of(ranking, gold), files }
+    let files = (!gold_files.is_empty()).then(|| score(&distinct(ranking), &gold_files));
+    Values { functions: score(ranking, gold), files }
 }
 
 /// The places of a sample in descending order of probability.

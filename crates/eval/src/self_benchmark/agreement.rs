@@ -72,11 +72,11 @@ pub fn agreement(
 ) -> Vec<SourceAgreement> {
     let sources = [QuerySource::Docstring, QuerySource::Commit, QuerySource::Test];
     let of_source = |source: QuerySource| {
-        let of = |values: &RepositoryValues| {
+        let pair = |values: &RepositoryValues| {
             let (questions, means) = values.sources.get(&source)?;
             (*questions >= MIN_QUESTIONS).then(|| Pair::new(values, *questions, means.clone()))
         };
-        (source.to_string(), repositories.iter().filter_map(of).collect::<Vec<_>>())
+        (source.to_string(), repositories.iter().filter_map(pair).collect::<Vec<_>>())
     };
     let all = |values: &RepositoryValues| {
         let enough: Vec<&(usize, Vec<f64>)> =

@@ -63,11 +63,11 @@ mod tests {
     fn asked(content: &str) -> (Vec<(String, Vec<u32>)>, usize) {
         let files = files(&[("a.py", content)]);
         let questions = questions(&Functions::collect(&files), Extent::Sentence);
-        let of = |query: &LabeledQuery| {
+        let answer_lines = |query: &LabeledQuery| {
             let lines = query.answers[0].iter().map(|target| target.lines.unwrap().0).collect();
             (query.text.clone(), lines)
         };
-        (questions.queries.iter().map(of).collect(), questions.left_out.values().sum())
+        (questions.queries.iter().map(answer_lines).collect(), questions.left_out.values().sum())
     }
 
     fn function(name: &str, doc: &str, n: usize) -> String {

@@ -214,8 +214,9 @@ fn advice(sources: &[SourceReport], variants: &[Variant]) -> Advice {
     }
     let candidate = |(position, variant): (usize, _)| {
         let differences = || {
-            let of = |report: &SourceReport| Some((report.source, report.variants[position].to_default?));
-            sources.iter().filter_map(of)
+            let difference =
+                |report: &SourceReport| Some((report.source, report.variants[position].to_default?));
+            sources.iter().filter_map(difference)
         };
         let significant = |is_better: bool| {
             let is_so = |found: &(QuerySource, Difference)| {
@@ -241,8 +242,9 @@ fn advice(sources: &[SourceReport], variants: &[Variant]) -> Advice {
             let most = sources.iter().max_by_key(|report| report.questions);
             Advice::KeepDefault {
                 detectable: most.and_then(|report| {
-                    let of = |variant: &VariantReport| variant.to_default.and_then(|found| found.detectable);
-                    report.variants.iter().filter_map(of).max_by(f64::total_cmp)
+                    let detectable =
+                        |variant: &VariantReport| variant.to_default.and_then(|found| found.detectable);
+                    report.variants.iter().filter_map(detectable).max_by(f64::total_cmp)
                 }),
             }
         }

@@ -202,8 +202,8 @@ mod tests {
         let files = files(tree);
         let functions = Functions::collect(&files);
         let questions = questions(&files, &functions);
-        let of = |query: &LabeledQuery| (query.text.clone(), query.answers[0][0].lines.unwrap().0);
-        (questions.queries.iter().map(of).collect(), questions.left_out.into_keys().collect())
+        let answer_line = |query: &LabeledQuery| (query.text.clone(), query.answers[0][0].lines.unwrap().0);
+        (questions.queries.iter().map(answer_line).collect(), questions.left_out.into_keys().collect())
     }
 
     const CODE: &str = "def parse_header(line, strict):\n    name, value = line.split(':')\n    return name.strip(), value.strip(), strict\n\n\ndef join_lines(lines, mark):\n    return mark.join(line for line in lines if line is not None)\n";

@@ -88,15 +88,15 @@ fn work_is_bounded() {
     fixture.commit("begin", &[("a.py", Some("a"))]);
     let second = fixture.commit("two", &[("b.py", Some("b")), ("c.py", Some("c"))]);
     fixture.commit("long", &[("a.py", Some("aaaaaaaaaaa"))]);
-    let of = |options: HistoryOptions| {
+    let counts = |options: HistoryOptions| {
         let (commits, reach) = fixture.read("", &options);
         (reach.unwrap().commits, commits.iter().map(|commit| commit.changes.len()).collect::<Vec<_>>())
     };
-    assert_eq!(of(HistoryOptions { commits: 1, ..HistoryOptions::default() }), (1, vec![1]));
-    assert_eq!(of(HistoryOptions { max_files: 1, ..HistoryOptions::default() }), (3, vec![1, 0]));
-    assert_eq!(of(HistoryOptions { max_bytes: 10, ..HistoryOptions::default() }), (3, vec![0, 2]));
+    assert_eq!(counts(HistoryOptions { commits: 1, ..HistoryOptions::default() }), (1, vec![1]));
+    assert_eq!(counts(HistoryOptions { max_files: 1, ..HistoryOptions::default() }), (3, vec![1, 0]));
+    assert_eq!(counts(HistoryOptions { max_bytes: 10, ..HistoryOptions::default() }), (3, vec![0, 2]));
     let start = Some(second.to_string());
-    assert_eq!(of(HistoryOptions { start, ..HistoryOptions::default() }), (2, vec![2]));
+    assert_eq!(counts(HistoryOptions { start, ..HistoryOptions::default() }), (2, vec![2]));
     let start = Some("f".repeat(40));
     let (_, missing) = fixture.read("", &HistoryOptions { start, ..HistoryOptions::default() });
     assert!(matches!(missing, Err(GitError::NoCommit { .. })), "{missing:?}");

@@ -56,10 +56,10 @@ fn stored_calls_equal_parsed_calls() {
     let mut n_found = 0;
     for name in names {
         let definitions = stored.definitions_of(&name, &Filter::default());
-        let of = |index: &Index| index.callers(&name, &definitions, &Filter::default()).unwrap();
-        let found = of(&stored);
+        let callers = |index: &Index| index.callers(&name, &definitions, &Filter::default()).unwrap();
+        let found = callers(&stored);
         n_found += found.found.len();
-        assert_eq!(format!("{found:?}"), format!("{:?}", of(&parsed)), "{name}");
+        assert_eq!(format!("{found:?}"), format!("{:?}", callers(&parsed)), "{name}");
     }
     assert!(n_found > 200, "{n_found}");
 }

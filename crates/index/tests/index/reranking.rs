@@ -304,8 +304,8 @@ fn a_reranker_of_stored_vectors_orders_results_once_they_are_there() {
         (hits.into_iter().map(|hit| hit.path).collect::<Vec<String>>(), ranked.is_reranked())
     };
     let index = open_stored(&fixture, 2, &n_loaded);
-    let of = |paths: [&str; 2]| paths.map(str::to_owned).to_vec();
-    assert_eq!(rank(&index, QUERY), (of(["a.py", "b.py"]), false));
+    let owned = |paths: [&str; 2]| paths.map(str::to_owned).to_vec();
+    assert_eq!(rank(&index, QUERY), (owned(["a.py", "b.py"]), false));
     // Nothing is embedded ahead of a tree above the limit.
     assert!(open_stored(&fixture, index.n_units() - 1, &n_loaded).precomputation().is_none());
     assert_eq!((n_loaded.load(Ordering::SeqCst), index.n_not_precomputed().unwrap()), (0, index.n_units()));
@@ -313,7 +313,7 @@ fn a_reranker_of_stored_vectors_orders_results_once_they_are_there() {
     assert_eq!(n_loaded.load(Ordering::SeqCst), 1);
     let index = open_stored(&fixture, 2, &n_loaded);
     assert_eq!(index.n_not_precomputed().unwrap(), 0);
-    assert_eq!(rank(&index, QUERY), (of(["b.py", "a.py"]), true));
+    assert_eq!(rank(&index, QUERY), (owned(["b.py", "a.py"]), true));
     assert_eq!(rank(&index, "first").0[0], "a.py");
     // Reports gain nothing by it.
     let report = format!(

@@ -79,9 +79,9 @@ impl Confusion {
     }
 
     fn rates_by(&self, mut rate: impl FnMut(f64, f64) -> f64) -> [f64; 2] {
-        let mut of = |hits: f64, misses: f64| rate(hits.max(0.0) + 0.5, misses.max(0.0) + 0.5);
-        let sensitivity = of(self.true_positives, self.false_negatives);
-        let fallout = of(self.false_positives, self.true_negatives).min(1.0 - LEAST_GAP);
+        let mut smoothed = |hits: f64, misses: f64| rate(hits.max(0.0) + 0.5, misses.max(0.0) + 0.5);
+        let sensitivity = smoothed(self.true_positives, self.false_negatives);
+        let fallout = smoothed(self.false_positives, self.true_negatives).min(1.0 - LEAST_GAP);
         [sensitivity.max(fallout + LEAST_GAP), fallout]
     }
 }
@@ -267,13 +267,13 @@ impl PreparedQuery {
     /// Of the ranks of its documents by each method.
     pub(super) fn new(ranks: &[&[usize]]) -> Self {
         let n_methods = ranks.first().map_or(0, |ranks| ranks.len());
-        let of = |method: usize| {
+        let ordered = |method: usize| {
             let mut order: Vec<(usize, usize)> =
                 ranks.iter().enumerate().map(|(number, ranks)| (ranks[method], number)).collect();
             order.sort_unstable();
             OrderedDocuments(order)
         };
-        Self((0..n_methods).map(of).collect())
+        Self((0..n_methods).map(ordered).collect())
     }
 }
 
@@ -475,12 +475,12 @@ mod tests {
     fn inconsistent_inputs_are_refused() {
         let bootstrap = Bootstrap::default();
         let confusions = [Confusion::default()];
-        let of = |queries: &[Vec<NoisyLabel>]| {
+        let means = |queries: &[Vec<NoisyLabel>]| {
             noisy_means(queries, &confusions, &[Measure::ReciprocalRank(None)], true, &bootstrap)
         };
-        assert!(of(&[]).is_err());
-        assert!(of(&[vec![NoisyLabel { grade: 1, stratum: 1, ranks: vec![1] }]]).is_err());
+        assert!(means(&[]).is_err());
+        assert!(means(&[vec![NoisyLabel { grade: 1, stratum: 1, ranks: vec![1] }]]).is_err());
         let two = NoisyLabel { grade: 1, stratum: 0, ranks: vec![1, 2] };
-        assert!(of(&[vec![two.clone()], vec![NoisyLabel { ranks: vec![1], ..two }]]).is_err());
+        assert!(means(&[vec![two.clone()], vec![NoisyLabel { ranks: vec![1], ..two }]]).is_err());
     }
 }

@@ -301,18 +301,18 @@ impl Drop for Cgroup {
 
 /// The directories of a process with this `/proc/PID/cgroup`.
 fn directories_of(own: &str, mount: &Path) -> Option<CgroupDirectories> {
-    let of = |controller: &str| {
+    let directory = |controller: &str| {
         own.lines().find_map(|line| {
             let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
             let is_it = controllers.split(',').any(|name| name == controller);
             is_it.then(|| mount.join(controllers).join(path.trim_start_matches('/')))
         })
     };
-    let (bound, memory) = match of("memory") {
+    let (bound, memory) = match directory("memory") {
         Some(memory) => (MemoryBound::CgroupV1, memory),
-        None => (MemoryBound::CgroupV2, of("")?),
+        None => (MemoryBound::CgroupV2, directory("")?),
     };
-    Some(CgroupDirectories { bound, memory, cpu: of("cpuacct"), pids: None })
+    Some(CgroupDirectories { bound, memory, cpu: directory("cpuacct"), pids: None })
 }
 
 /// Samples of a cgroup that another program created.

@@ -122,8 +122,8 @@ pub(crate) struct Filters([Vec<u8>; 4]);
 
 impl Filters {
     pub(super) fn new() -> Result<Self, BackendError> {
-        let of = |no_fork, is_watched| filter(rules(no_fork, is_watched)?);
-        Ok(Self([of(false, false)?, of(false, true)?, of(true, false)?, of(true, true)?]))
+        let compile = |no_fork, is_watched| filter(rules(no_fork, is_watched)?);
+        Ok(Self([compile(false, false)?, compile(false, true)?, compile(true, false)?, compile(true, true)?]))
     }
 
     /// The filter for a program: with `no_fork` it can start threads but no other process; `is_watched` if no cgroup

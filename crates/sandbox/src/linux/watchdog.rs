@@ -153,8 +153,8 @@ impl Memory {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
             Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
         };
-        let of = |name| bytes(name).unwrap_or(0);
-        Self { own: of("RssAnon:") + of("VmPTE:"), shared: of("RssShmem:") }
+        let field = |name| bytes(name).unwrap_or(0);
+        Self { own: field("RssAnon:") + field("VmPTE:"), shared: field("RssShmem:") }
     }
 }
 

@@ -150,10 +150,10 @@ fn counts(own: usize, column: usize, n: usize, others: usize) -> bool {
 fn online_cells(logits: &[f32], positives: &[bool], negatives: &[bool]) -> (Vec<bool>, Vec<bool>) {
     // Means are taken of probabilities; for comparisons, these and logits are equivalent.
     let scores: Vec<f32> = logits.iter().map(|x| 1.0 / (1.0 + (-x).exp())).collect();
-    let of = |mask: &[bool]| -> Vec<f32> {
+    let masked = |mask: &[bool]| -> Vec<f32> {
         scores.iter().zip(mask).filter(|(_, on)| **on).map(|(score, _)| *score).collect()
     };
-    let (p, n) = (of(positives), of(negatives));
+    let (p, n) = (masked(positives), masked(negatives));
     let mean = |values: &[f32]| values.iter().sum::<f32>() / values.len().max(1) as f32;
     let below = if p.len() > 1 { p.iter().copied().fold(f32::MIN, f32::max) } else { mean(&n) };
     let above = if n.len() > 1 { n.iter().copied().fold(f32::MAX, f32::min) } else { mean(&p) };
@@ -237,8 +237,8 @@ pub fn distill_known_scores(
     let mask: Vec<u8> = known.iter().map(|known| u8::from(*known)).collect();
     let mask = Tensor::from_vec(mask, scores.shape(), scores.device())?;
     let ignored = Tensor::full(IGNORED, scores.shape(), scores.device())?.to_dtype(scores.dtype())?;
-    let of = |scores: &Tensor| mask.where_cond(scores, &ignored);
-    distill_scores(&of(scores)?, &of(teacher)?, temperature)
+    let masked = |scores: &Tensor| mask.where_cond(scores, &ignored);
+    distill_scores(&masked(scores)?, &masked(teacher)?, temperature)
 }
 
 /// Mean squared distance of vectors from a teacher's.

@@ -400,7 +400,7 @@ pub(crate) struct ExportPlan {
     pub(crate) parts: Vec<String>,
 }
 
-fn are_of_fixes(exports: &[ExportPlan]) -> bool {
+fn are_all_localize(exports: &[ExportPlan]) -> bool {
     !exports.is_empty() && exports.iter().all(|export| export.format == LOCALIZE)
 }
 
@@ -542,7 +542,7 @@ impl Plan {
 
     /// Returns whether it needs no queries, candidates and labels, because it only exports issues with their fixes.
     pub(crate) fn is_of_fixes(&self) -> bool {
-        are_of_fixes(&self.exports)
+        are_all_localize(&self.exports)
     }
 
     /// Returns whether a model determines the categories of codes.

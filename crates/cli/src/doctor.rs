@@ -133,7 +133,7 @@ fn index_checks(
 ) -> Vec<Check> {
     let mut checks = Vec::new();
     let (path, open) = (source.path.clone(), options.clone());
-    let Some(status) = within(PATIENCE, move || Index::status(&path, &open)) else {
+    let Some(status) = run_within(PATIENCE, move || Index::status(&path, &open)) else {
         return vec![Check::warning(
             "index",
             too_long("the changes since the index was made were not"),
@@ -150,7 +150,7 @@ fn index_checks(
         };
         checks.extend(status.ignored.iter().map(of_others));
         let (path, open) = (source.path.clone(), options.clone());
-        checks.push(match within(PATIENCE, move || Index::damage(&path, &open)) {
+        checks.push(match run_within(PATIENCE, move || Index::damage(&path, &open)) {
             None => Check::warning("index", too_long("not all damage to it was"), NARROWER),
             Some(Ok(damage)) if !damage.is_empty() => {
                 let damage: Vec<String> =
@@ -166,7 +166,7 @@ fn index_checks(
 
 /// The result of some work, if it ends in time; otherwise the work goes on until the program ends, and is not waited
 /// for: a user who names a directory of millions of files, or one on a server that does not answer, needs a report.
-fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+fn run_within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || sender.send(work()));
     receiver.recv_timeout(limit).ok()
@@ -229,7 +229,7 @@ fn found(source: &SourceArgs, settings: &Settings) -> WalkOptions {
 
 fn tree(source: &SourceArgs, settings: &Settings) -> (Check, Option<Listing>) {
     let (path, options) = (source.path.clone(), found(source, settings));
-    let listing = match within(PATIENCE, move || walk::list(&path, &options)) {
+    let listing = match run_within(PATIENCE, move || walk::list(&path, &options)) {
         None => return (Check::warning("tree", too_long("not all of its files were"), NARROWER), None),
         Some(Ok(listing)) => listing,
         Some(Err(error)) => {
@@ -302,7 +302,7 @@ fn known_languages(listing: &Listing) -> Check {
 
 fn watching(root: &Path, options: WalkOptions) -> Check {
     let path = root.to_owned();
-    let Some(directories) = within(PATIENCE, move || walk::directories(&path, &options)) else {
+    let Some(directories) = run_within(PATIENCE, move || walk::directories(&path, &options)) else {
         return Check::warning("watch", too_long("not all of its directories were"), NARROWER);
     };
     let n_directories = directories.map_or(0, |directories| directories.len());
@@ -497,9 +497,9 @@ mod tests {
     #[test]
     fn slow_checks_are_not_waited_for() {
         let (go_on, is_over) = mpsc::channel::<()>();
-        assert_eq!(within(Duration::from_millis(1), move || is_over.recv()), None);
+        assert_eq!(run_within(Duration::from_millis(1), move || is_over.recv()), None);
         drop(go_on);
-        assert_eq!(within(PATIENCE, || 1), Some(1));
+        assert_eq!(run_within(PATIENCE, || 1), Some(1));
         assert_eq!(too_long("not all of its files were"), "not all of its files were found in 10 s");
     }
 

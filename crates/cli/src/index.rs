@@ -17,7 +17,7 @@ use quarry_session::models::{Quality, Rerank};
 use quarry_session::settings::Narrowing;
 use quarry_session::{Models, Notice, Notices, OpenChoice, Session, SessionError, byte_size};
 use quarry_text::counted;
-use quarry_walk::{WalkChoice, count_by_reason, skipped_in_words};
+use quarry_walk::{WalkChoice, count_by_reason, describe_skipped};
 use serde::Serialize;
 
 use crate::model::{RerankArgs, quality_parser};
@@ -287,7 +287,7 @@ impl<'a> Summary<'a> {
             return format!("{path}: {holds}, up to date{ahead}");
         }
         let reason = reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
-        let skipped: Vec<String> = skipped_in_words(&self.skipped).collect();
+        let skipped: Vec<String> = describe_skipped(&self.skipped).collect();
         let skipped =
             if skipped.is_empty() { String::new() } else { format!("; skipped {}", skipped.join(", ")) };
         format!("{path}: indexed {holds} in {:.1} s{reason}{ahead}{skipped}", took_ms / 1000.0)
@@ -392,7 +392,7 @@ impl SourcesArgs {
         let choice = model::ModelChoice { path, ..Default::default() };
         Ok(choice
             .reranked(self.open.rerank.as_ref(), settings)
-            .load(Path::new("."), &model::beside_the_program())?)
+            .load(Path::new("."), &model::bundled_model_directories())?)
     }
 
     /// Limits how much of the indexes is open at a time.
@@ -419,7 +419,7 @@ impl OpenArgs {
                 ignored: said(self.no_ignore, self.ignore),
             },
             rerank: self.rerank.clone(),
-            models: Models::in_directories(model::beside_the_program()),
+            models: Models::in_directories(model::bundled_model_directories()),
             pool: self.pool.clone(),
             ..OpenChoice::default()
         }

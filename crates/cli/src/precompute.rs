@@ -54,7 +54,7 @@ enum RemainingWork {
 
 fn embed_all(received: &Receiver<Precomputation>, on_embedded: &dyn Fn()) {
     // One thread, in a pool of its own: searches go on.
-    let pool = ThreadPoolBuilder::new().num_threads(1).start_handler(|_| give_way()).build().ok();
+    let pool = ThreadPoolBuilder::new().num_threads(1).start_handler(|_| lower_priority()).build().ok();
     let mut open = OpenIndexes::new();
     loop {
         let mut goes_on = false;
@@ -117,7 +117,7 @@ fn embed(
 }
 
 /// Lets all other threads and processes of the machine run first.
-fn give_way() {
+fn lower_priority() {
     // On other systems the priority is that of the whole process.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(None, 19);

@@ -12,11 +12,11 @@ use quarry_related::HistoryView;
 use quarry_session::models::{Quality, can_rerank};
 use quarry_session::{StatusView, kind_name};
 use quarry_text::counted;
-use quarry_walk::{WalkChoice, count_by_reason, skipped_in_words};
+use quarry_walk::{WalkChoice, count_by_reason, describe_skipped};
 use serde::Serialize;
 
 use crate::index::{SourceArgs, warn_ignored};
-use crate::model::beside_the_program;
+use crate::model::bundled_model_directories;
 use crate::output::{self, printable};
 use crate::precompute;
 use crate::settings::Settings;
@@ -112,7 +112,7 @@ fn text(status: &Status, settings: &Settings) -> String {
 fn re_ranking(index: &IndexStatus, settings: &Settings) -> String {
     let (units, most) = (counted(index.units, "unit"), settings.background_units());
     let is_auto = settings.get(|layer| layer.quality) == Some(Quality::Auto);
-    let others = if !is_auto || !can_rerank(&beside_the_program()) {
+    let others = if !is_auto || !can_rerank(&bundled_model_directories()) {
         String::new()
     } else if index.units > most {
         format!(
@@ -159,7 +159,7 @@ fn counts(mut counts: Vec<(&str, usize)>) -> String {
 fn left_out(index: &IndexStatus) -> String {
     let mut text = String::new();
     let counts = count_by_reason(&index.skipped);
-    for ((reason, &n), words) in counts.iter().zip(skipped_in_words(&counts)) {
+    for ((reason, &n), words) in counts.iter().zip(describe_skipped(&counts)) {
         let of_reason = index.skipped.iter().filter(|skipped| skipped.reason.to_string() == *reason);
         let examples: Vec<_> = of_reason.map(|skipped| printable(&skipped.path)).take(N_EXAMPLES).collect();
         let more = if n > examples.len() { ", …" } else { "" };

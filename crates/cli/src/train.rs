@@ -22,7 +22,7 @@ use quarry_corpus::formats::write::NewDirectories;
 use quarry_corpus::toml_file::{self, Mistake};
 use quarry_embed::static_model::{StaticModel, write_model};
 use quarry_source::{FunctionPair, functions, language_called};
-use quarry_text::{counted, in_plain_words};
+use quarry_text::{counted, plain_message};
 use quarry_train::static_model::{HeldOutMrr, Progress, Settings, VocabularySize, choose, train};
 use quarry_train::{LeftOut, Teacher, clean, read_pairs};
 use serde::de::DeserializeOwned;
@@ -231,7 +231,7 @@ fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
         bar.set(n_done as u64, n_all as u64);
     })?;
     bar.finish_and_clear();
-    say(&bar, &format!("{}: {}", args.out.display(), counted(n_texts, "text")));
+    print_line(&bar, &format!("{}: {}", args.out.display(), counted(n_texts, "text")));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -263,7 +263,7 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
                 bar.set(0, n_steps);
                 numbers = format!("{}, {n_validation} held out", counted(n_pairs, "pair"));
                 let (tokens, steps) = (counted(n_tokens, "token"), counted(n_steps, "step"));
-                say(&bar, &format!("{numbers}, {tokens}, {steps}"));
+                print_line(&bar, &format!("{numbers}, {tokens}, {steps}"));
             }
             Progress::Step { step, loss } => {
                 let mean = mean_loss.get_or_insert(loss);
@@ -276,7 +276,7 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
                 if let Some(HeldOutMrr { summary, name }) = mrr {
                     held_out = format!("held-out MRR {summary:.4} by summary, {name:.4} by name");
                 }
-                say(&bar, &format!("step {step}: loss {loss:.3}, {held_out}"));
+                print_line(&bar, &format!("step {step}: loss {loss:.3}, {held_out}"));
             }
         },
     )?;
@@ -302,7 +302,7 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
     let queries = trained_queries::listed(pairs.iter().map(|pair| pair.query.as_str()));
     write(trained_queries::FILE, queries.as_bytes())?;
     write("model.bin", &model)?;
-    say(&bar, &format!("{}: {}", args.out.join("model.bin").display(), counted(model.len(), "byte")));
+    print_line(&bar, &format!("{}: {}", args.out.join("model.bin").display(), counted(model.len(), "byte")));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -331,12 +331,12 @@ pub fn changed<T: DeserializeOwned>(mut table: toml::Table, changes: &[String]) 
     }
     match table.try_into() {
         Ok(settings) => Ok(settings),
-        Err(error) => bail!("--set {}: {}", changes.join(" "), in_plain_words(error.message())),
+        Err(error) => bail!("--set {}: {}", changes.join(" "), plain_message(error.message())),
     }
 }
 
 /// Prints a line on standard error, above the bar if there is one.
 #[expect(clippy::print_stderr, reason = "the command line speaks to the person who runs it")]
-fn say(bar: &progress::Progress, line: &str) {
+fn print_line(bar: &progress::Progress, line: &str) {
     bar.suspend(|| eprintln!("{}", output::harmless(line)));
 }

@@ -197,11 +197,11 @@ impl Changes {
         };
         match notify::recommended_watcher(forward) {
             Ok(watcher) => Self::Watched(Watched { watcher, directories: BTreeSet::new() }),
-            Err(error) => Self::polled_because(error),
+            Err(error) => Self::poll_after_error(error),
         }
     }
 
-    fn polled_because(error: notify::Error) -> Self {
+    fn poll_after_error(error: notify::Error) -> Self {
         let seconds = POLL.as_secs();
         output::note(&format!("{}; polling every {seconds} s instead", reason(error)));
         Self::Polled(POLL)
@@ -215,7 +215,7 @@ impl Changes {
         let there: BTreeSet<PathBuf> =
             trees.iter().flat_map(|tree| directories(tree).unwrap_or_default()).collect();
         if let Err(error) = watched.follow(there) {
-            *self = Self::polled_because(error);
+            *self = Self::poll_after_error(error);
         }
     }
 

@@ -18,7 +18,7 @@ static ASCII: LazyLock<Homoglyphs> = LazyLock::new(|| {
     let by_look = |letters: &mut dyn Iterator<Item = char>| {
         let mut found = HashMap::new();
         for letter in letters {
-            found.entry(look_of(letter)).or_insert(letter);
+            found.entry(prototype(letter)).or_insert(letter);
         }
         found
     };
@@ -27,7 +27,7 @@ static ASCII: LazyLock<Homoglyphs> = LazyLock::new(|| {
 
 /// The prototype of a character, by the table of Unicode Technical Standard 39, without strokes and accents; empty for
 /// an invisible one.
-fn look_of(c: char) -> String {
+fn prototype(c: char) -> String {
     skeleton(c.encode_utf8(&mut [0; 4])).filter(|c| !is_combining_mark(*c)).collect()
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn undisguised(text: &str) -> Cow<'_, str> {
             plain.push(c);
             continue;
         }
-        let look = look_of(c);
+        let look = prototype(c);
         let tables = match c.is_uppercase() {
             true => [&ASCII.capital, &ASCII.small],
             false => [&ASCII.small, &ASCII.capital],

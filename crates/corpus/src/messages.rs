@@ -196,7 +196,7 @@ fn question(
         if rule.first_words.contains(&first) {
             return Err(Rejection::new(&rule.name, first));
         }
-        if let Some(phrase) = rule.phrases.iter().find(|phrase| holds(&lower, phrase)) {
+        if let Some(phrase) = rule.phrases.iter().find(|phrase| contains_phrase(&lower, phrase)) {
             return Err(Rejection::new(&rule.name, phrase));
         }
         if let Some(number) = lower.split_whitespace().find(|word| rule.version_numbers && is_version(word)) {
@@ -228,7 +228,7 @@ fn is_odd(c: char) -> bool {
 }
 
 /// Returns whether a text contains a phrase as whole words.
-fn holds(text: &str, phrase: &str) -> bool {
+fn contains_phrase(text: &str, phrase: &str) -> bool {
     let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     text.match_indices(phrase).any(|(at, _)| {
         !is_letter(text[..at].chars().next_back()) && !is_letter(text[at + phrase.len()..].chars().next())

@@ -81,7 +81,7 @@ pub enum Failure {
 
 impl Failure {
     /// Returns whether it makes sense to ask again.
-    pub(crate) fn may_pass(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Length { .. } | Self::TooLong { .. } | Self::Hash { .. } => {
                 false

@@ -103,7 +103,7 @@ pub fn download(
                 let brought_some =
                     part.len() >= before + LEAST_BYTES && !matches!(failure, Failure::Slow { .. });
                 in_vain = if brought_some { 0 } else { in_vain + 1 };
-                if !failure.may_pass() || in_vain >= ATTEMPTS {
+                if !failure.is_transient() || in_vain >= ATTEMPTS {
                     if part.len() == 0 {
                         part.discard()?;
                     }

@@ -297,7 +297,7 @@ pub(crate) fn values(
 /// # Panics
 /// When `after` is shorter than `before`.
 #[must_use]
-pub fn most_moved(before: &[f64], after: &[f64], n: usize) -> Vec<usize> {
+pub fn largest_changes(before: &[f64], after: &[f64], n: usize) -> Vec<usize> {
     let change = |position: &usize| after[*position] - before[*position];
     let largest = |sign: f64| {
         let mut positions: Vec<usize> =
@@ -374,9 +374,11 @@ mod tests {
     #[test]
     fn gains_come_before_losses_and_the_largest_change_first() {
         let (before, after) = ([0.5, 0.0, 1.0, 0.25, 0.5, 0.5], [0.5, 1.0, 0.0, 0.75, 0.25, 1.0]);
-        assert_eq!(most_moved(&before, &after, 2), [1, 3, 2, 4]);
-        assert_eq!(most_moved(&before, &after, 9), [1, 3, 5, 2, 4]);
-        assert!(most_moved(&before, &before, 2).is_empty() && most_moved(&before, &after, 0).is_empty());
+        assert_eq!(largest_changes(&before, &after, 2), [1, 3, 2, 4]);
+        assert_eq!(largest_changes(&before, &after, 9), [1, 3, 5, 2, 4]);
+        assert!(
+            largest_changes(&before, &before, 2).is_empty() && largest_changes(&before, &after, 0).is_empty()
+        );
     }
     use quarry_corpus::formats::{Document, qrels, run};
     use std::path::Path;

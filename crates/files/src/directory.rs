@@ -300,7 +300,7 @@ impl<H: Handle> DirectoryAt<H> {
     /// # Errors
     /// When it cannot be renamed.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.handle.rename(one(from)?, one(to)?)
+        self.handle.rename(single_component(from)?, single_component(to)?)
     }
 
     /// Replaces a file in this directory by renaming, so that a reader sees the old content or the new, never a mixture.
@@ -393,7 +393,7 @@ fn names(relative: &Path) -> io::Result<Vec<&OsStr>> {
 }
 
 /// The only component of a path.
-fn one(name: &str) -> io::Result<&OsStr> {
+fn single_component(name: &str) -> io::Result<&OsStr> {
     match names(Path::new(name))?.as_slice() {
         [name] => Ok(name),
         _ => Err(outside(Path::new(name))),

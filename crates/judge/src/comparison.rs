@@ -156,7 +156,8 @@ impl OptionCosts {
             Some(plain) => {
                 let mut votes = Vec::new();
                 ledger.for_each_votes(&[plain, judge], |of_pair| votes.push(of_pair))?;
-                let work = [ledger.work_on_pairs_of(plain, judge)?, ledger.work_on_pairs_of(judge, plain)?];
+                let work =
+                    [ledger.work_on_shared_pairs(plain, judge)?, ledger.work_on_shared_pairs(judge, plain)?];
                 PlainComparison::new(&votes, work)
             }
             None => None,

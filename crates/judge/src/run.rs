@@ -475,7 +475,7 @@ impl<'a> SharedState<'a> {
                 writer.end_calls(ends, &reason)?;
                 Err(match error {
                     LlmError::Failed { failure: Failure::Withdrawn, .. } => StepError::Stop,
-                    error if concerns_all(&error) => StepError::All(error.into()),
+                    error if affects_all_pairs(&error) => StepError::All(error.into()),
                     _ => StepError::Pair(reason),
                 })
             }
@@ -484,7 +484,7 @@ impl<'a> SharedState<'a> {
 }
 
 /// Returns whether an error would affect the next pair as well.
-pub(crate) fn concerns_all(error: &LlmError) -> bool {
+pub(crate) fn affects_all_pairs(error: &LlmError) -> bool {
     match error {
         LlmError::Settings { .. }
         | LlmError::Key { .. }

@@ -423,13 +423,13 @@ impl Client {
             last: last.map(Box::new),
         };
         // Without a reported usage, an attempt that may be billed keeps its reservation.
-        let mut book = |usage: Option<Usage>, may_cost: bool, reservation: Reservation| match usage {
+        let mut book = |usage: Option<Usage>, may_be_billed: bool, reservation: Reservation| match usage {
             Some(usage) => {
                 let cost = self.endpoint.price.cost(usage);
                 *booked += Booked::counted(cost);
                 reservation.settle(cost);
             }
-            None if may_cost => {
+            None if may_be_billed => {
                 *booked += Booked::worst(worst);
                 drop(reservation);
             }
@@ -480,7 +480,7 @@ impl Client {
                     }
                 }
                 Err(failure) => {
-                    book(failure.usage(), failure.may_cost(), reservation);
+                    book(failure.usage(), failure.may_be_billed(), reservation);
                     failure
                 }
             };

@@ -75,7 +75,7 @@ pub fn http_service(
         .with_json_response(true)
         .with_max_request_body_bytes(MAX_MESSAGE_BYTES)
         .disable_allowed_hosts();
-    let server = Server { trees: Arc::new(Trees::one(workspace)), limiter };
+    let server = Server { trees: Arc::new(Trees::single(workspace)), limiter };
     StreamableHttpService::new(move || Ok(server.clone()), Arc::default(), config)
 }
 

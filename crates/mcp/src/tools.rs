@@ -125,7 +125,7 @@ impl Calls {
     fn check(&self) -> Result<(), ToolError> {
         match (&self.name, &self.path, &self.line) {
             (Some(name), None, None) if has_part(name) => {}
-            (None, Some(_), Some(line)) => within("line", line, &LINES)?,
+            (None, Some(_), Some(line)) => check_range("line", line, &LINES)?,
             _ => return Err(ToolError::NameOrPosition),
         }
         self.size.check()
@@ -152,16 +152,16 @@ impl Call {
                 Ok(Self::Search(search))
             }),
             "context" => read(arguments).and_then(|context: Context| {
-                within("max_tokens", &context.max_tokens, &TOKENS)?;
+                check_range("max_tokens", &context.max_tokens, &TOKENS)?;
                 Ok(Self::Context(context))
             }),
             "outline" => read(arguments).and_then(|outline: Outline| {
-                within("max_tokens", &outline.max_tokens, &TOKENS)?;
+                check_range("max_tokens", &outline.max_tokens, &TOKENS)?;
                 Ok(Self::Outline(outline))
             }),
             // Not listed, since `related` has it as a kind, but agents try it.
             "similar" => read(arguments).and_then(|similar: Similar| {
-                within("line", &similar.line, &LINES)?;
+                check_range("line", &similar.line, &LINES)?;
                 similar.size.check()?;
                 Ok(Self::Similar(similar))
             }),
@@ -180,8 +180,8 @@ impl Call {
                 if unit.line.is_some() == unit.name.is_some() {
                     return Err(ToolError::LineOrName);
                 }
-                unit.line.as_ref().map_or(Ok(()), |line| within("line", line, &LINES))?;
-                within("max_tokens", &unit.max_tokens, &TOKENS)?;
+                unit.line.as_ref().map_or(Ok(()), |line| check_range("line", line, &LINES))?;
+                check_range("max_tokens", &unit.max_tokens, &TOKENS)?;
                 Ok(Self::ReadUnit(unit))
             }),
             "index_status" => read(arguments).map(Self::IndexStatus),
@@ -260,8 +260,8 @@ impl Size {
     }
 
     fn check(&self) -> Result<(), ToolError> {
-        self.k.as_ref().map_or(Ok(()), |k| within("k", k, &RESULTS))?;
-        within("max_tokens", &self.max_tokens, &TOKENS)
+        self.k.as_ref().map_or(Ok(()), |k| check_range("k", k, &RESULTS))?;
+        check_range("max_tokens", &self.max_tokens, &TOKENS)
     }
 }
 
@@ -302,7 +302,7 @@ fn n_bytes_of(arguments: &Object) -> usize {
     arguments.iter().map(|(name, value)| name.len() + value_bytes(value)).sum()
 }
 
-fn within<T>(name: &'static str, value: &T, range: &RangeInclusive<T>) -> Result<(), ToolError>
+fn check_range<T>(name: &'static str, value: &T, range: &RangeInclusive<T>) -> Result<(), ToolError>
 where
     T: PartialOrd + ToString,
 {

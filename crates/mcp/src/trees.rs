@@ -35,7 +35,7 @@ pub struct Trees {
 impl Trees {
     /// One workspace, whatever a client has open.
     #[must_use]
-    pub fn one(workspace: Arc<Workspace>) -> Self {
+    pub fn single(workspace: Arc<Workspace>) -> Self {
         let current = RwLock::new((Vec::new(), workspace));
         Self {
             given: Vec::new(),
@@ -87,7 +87,7 @@ impl Trees {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         // An unchanged workspace stays open.
         if current.0 != searched || n_left_out > 0 {
-            let workspace = make(searched.clone()).leaving_out(n_left_out);
+            let workspace = make(searched.clone()).with_left_out(n_left_out);
             *current = (searched, Arc::new(workspace));
         }
         drop(current);

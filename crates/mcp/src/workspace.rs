@@ -175,7 +175,7 @@ impl Workspace {
 
     /// States in answers that `n_left_out` other trees are not searched.
     #[must_use]
-    pub fn leaving_out(self, n_left_out: usize) -> Self {
+    pub fn with_left_out(self, n_left_out: usize) -> Self {
         Self { n_left_out, ..self }
     }
 
@@ -421,7 +421,7 @@ impl Workspace {
         let mut heading: String =
             found.notes.iter().map(|note| format!("Note: {}.\n", printable(note))).collect();
         if is_unsure {
-            heading.push_str(&context::nothing_heading(found.hits.is_empty(), is_narrowed));
+            heading.push_str(&context::no_answer_heading(found.hits.is_empty(), is_narrowed));
         }
         // The nearest results show whether other words would help; a full list of poor results would not.
         if is_unsure && search.detail == Detail::Brief {

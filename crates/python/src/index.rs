@@ -216,7 +216,7 @@ impl Index {
             let found = quarry_session::similar(&tree.index, &given, &units)?;
             Ok(Some(found.answer(tree, &SHOWN, Duration::ZERO)?))
         })?;
-        AnswerFields::from_answer(answer.ok_or_else(|| nothing_at(&asked, line))?)
+        AnswerFields::from_answer(answer.ok_or_else(|| no_unit_at(&asked, line))?)
     }
 
     /// The answer of `quarry callers --json`, or of `quarry callees --json`.
@@ -331,7 +331,7 @@ impl Index {
     }
 }
 
-fn nothing_at(path: &str, line: u32) -> PyErr {
+fn no_unit_at(path: &str, line: u32) -> PyErr {
     QuarryError::new_err(format!(
         "{path}:{line}: no indexed code is at this line; check the path and the line"
     ))

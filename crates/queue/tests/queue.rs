@@ -253,7 +253,7 @@ fn a_message_that_is_no_task_is_set_aside() {
     let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
     let (worker, count) = echo(&nats);
     let mut bare = nats.connect();
-    bare.say("SUB stored 1\r\n");
+    bare.send_raw("SUB stored 1\r\n");
     for number in 0..6 {
         bare.publish(&format!("quarry.task.count.q.evil{number}"), "stored", "anything");
         bare.wait_for("MSG stored");
@@ -329,7 +329,7 @@ fn abandoned_tasks_are_not_done() {
     let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
     let headers = format!("NATS/1.0\r\nQuarry-Protocol: {PROTOCOL}\r\n\r\n");
     let mut bare = nats.connect();
-    bare.say(&format!(
+    bare.send_raw(&format!(
         "SUB stored 1\r\nHPUB quarry.task.count.q.stray stored {} {}\r\n{headers}9\r\n",
         headers.len(),
         headers.len() + 1
@@ -411,7 +411,7 @@ fn a_stream_of_another_program_with_the_same_subjects_is_named() {
     let Some(nats) = Nats::start() else { return };
     let foreign = r#"{"name": "FOREIGN", "subjects": ["quarry.>"]}"#;
     let mut bare = nats.connect();
-    bare.say("SUB made 1\r\n");
+    bare.send_raw("SUB made 1\r\n");
     bare.publish("$JS.API.STREAM.CREATE.FOREIGN", "made", foreign);
     bare.wait_for("MSG made");
     let stop = Arc::new(AtomicBool::new(false));

@@ -121,7 +121,7 @@ pub fn context(index: &Index, request: &ContextRequest) -> Result<Context, Error
     let response = index.search(&SearchRequest { query, limit: CANDIDATES, ranking, filter })?;
     let (confident, confidence) = (response.is_confident(None), response.confidence);
     if response.hits.is_empty() || confident == Some(false) {
-        let text = fitting(nothing(index, &response.hits, prefixes), *max_tokens);
+        let text = fitting(no_answer_text(index, &response.hits, prefixes), *max_tokens);
         return Ok(Context { text, confident: Some(false), confidence, shown: Vec::new() });
     }
     let candidates = candidates(index, &response.hits, prefixes);
@@ -146,8 +146,8 @@ pub fn context(index: &Index, request: &ContextRequest) -> Result<Context, Error
 }
 
 /// The text for when nothing clearly answers, with the closest results.
-fn nothing(index: &Index, hits: &[Hit], prefixes: &[String]) -> Vec<String> {
-    let mut pieces = vec![nothing_heading(hits.is_empty(), false)];
+fn no_answer_text(index: &Index, hits: &[Hit], prefixes: &[String]) -> Vec<String> {
+    let mut pieces = vec![no_answer_heading(hits.is_empty(), false)];
     let nearest = hits.iter().take(NEAREST);
     pieces.extend(nearest.map(|hit| {
         let hit = beginning(index, hit);
@@ -180,7 +180,7 @@ pub fn file_tokens(index: &Index, units: &[usize]) -> usize {
 
 /// The text about a search that found nothing, or nothing that clearly answers.
 #[must_use]
-pub fn nothing_heading(is_empty: bool, is_filtered: bool) -> String {
+pub fn no_answer_heading(is_empty: bool, is_filtered: bool) -> String {
     let advice = "Try other words for what the code does, or the name of a symbol";
     let filters = if is_filtered { ", or fewer filters" } else { "" };
     match is_empty {

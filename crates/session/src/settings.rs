@@ -17,7 +17,7 @@ use std::path::{Component, Path, PathBuf};
 use quarry_files::{Directory, EntryKind};
 use quarry_index::{Error, Filter, NamedRanking, RANKINGS, RankingWeights};
 use quarry_source::{Language, UnitKind, language_called, languages};
-use quarry_text::{did_you_mean, did_you_mean_or_all, in_plain_words};
+use quarry_text::{did_you_mean, did_you_mean_or_all, plain_message};
 use quarry_walk::{self as walk, FileFlags, WalkOptions};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::de::DeTable;
@@ -417,7 +417,7 @@ fn parse(text: &str) -> Result<Layer, (usize, String)> {
     let line = |span: Option<Range<usize>>| {
         quarry_files::line_of(text.as_bytes(), span.map_or(0, |span| span.start))
     };
-    let failed = |error: &toml::de::Error| (line(error.span()), in_plain_words(error.message()));
+    let failed = |error: &toml::de::Error| (line(error.span()), plain_message(error.message()));
     let table = DeTable::parse(text).map_err(|error| failed(&error))?;
     let known = keys();
     for key in table.get_ref().keys() {

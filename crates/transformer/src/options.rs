@@ -57,7 +57,7 @@ fn published(word: &str) -> Option<Published> {
 }
 
 /// Returns true if all options after a path affect only how texts are read, not how their vectors are computed.
-pub(crate) fn are_of_reading(options: &str) -> bool {
+pub(crate) fn affect_reading_only(options: &str) -> bool {
     options.split(':').all(|word| published(word).is_some())
 }
 

@@ -277,7 +277,7 @@ pub fn count_by_reason(skipped: &[Skipped]) -> BTreeMap<String, usize> {
 }
 
 /// Number of skipped files for each reason of [`count_by_reason`]: `3 in an unknown language`, `2 symbolic links`.
-pub fn skipped_in_words(counts: &BTreeMap<String, usize>) -> impl Iterator<Item = String> {
+pub fn describe_skipped(counts: &BTreeMap<String, usize>) -> impl Iterator<Item = String> {
     let link = SkipReason::SymbolicLink.to_string();
     counts.iter().map(move |(reason, &n)| match *reason == link {
         true => counted(n, reason),
@@ -314,7 +314,7 @@ pub fn list(root: &Path, options: &WalkOptions) -> Result<Listing, WalkError> {
     let directory = open(base)?;
     let rules = Rules::new(base, options);
     let found = Mutex::new(Vec::new());
-    traverse(root, base, &|path, kind, entry| rules.let_in(path, kind, entry), &|entries| {
+    traverse(root, base, &|path, kind, entry| rules.accepts(path, kind, entry), &|entries| {
         let of_entry = |entry: Entry| match entry {
             Entry::Directory(_) => None,
             Entry::File(path, metadata) => {
@@ -365,7 +365,7 @@ pub fn directories(root: &Path, options: &WalkOptions) -> Result<Vec<PathBuf>, W
     }
     let rules = Rules::new(base, options);
     let found = Mutex::new(vec![base.to_owned()]);
-    traverse(root, base, &|path, kind, entry| rules.let_in(path, kind, entry), &|entries| {
+    traverse(root, base, &|path, kind, entry| rules.accepts(path, kind, entry), &|entries| {
         let directories = entries.into_iter().filter_map(|entry| match entry {
             Entry::Directory(path) => Some(base.join(path)),
             Entry::File(..) | Entry::Unreadable(..) => None,
@@ -389,7 +389,7 @@ pub fn count_excluded(root: &Path, options: &WalkOptions) -> usize {
         n_files.into_inner()
     };
     let rules = Rules::new(base, options);
-    let seen = count(&|path, kind, entry| rules.let_in(path, kind, entry));
+    let seen = count(&|path, kind, entry| rules.accepts(path, kind, entry));
     count(&|_, _, _| true).saturating_sub(seen)
 }
 
@@ -519,7 +519,7 @@ impl Rules {
     }
 
     /// Returns whether to visit an entry, whose path is relative to the base.
-    fn let_in(&self, path: &Path, kind: FileType, entry: &DirEntry) -> bool {
+    fn accepts(&self, path: &Path, kind: FileType, entry: &DirEntry) -> bool {
         if NEVER_LISTED.iter().any(|name| path.file_name() == Some(OsStr::new(name))) {
             return false;
         }

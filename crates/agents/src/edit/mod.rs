@@ -188,7 +188,7 @@ impl Content {
     }
 
     /// Returns whether two texts have the same meaning, except for empty tables around an entry.
-    pub(crate) fn means_the_same(&self, a: &str, b: &str) -> bool {
+    pub(crate) fn is_equivalent(&self, a: &str, b: &str) -> bool {
         let (Self::Entry { at, .. } | Self::Element { at, .. }) = self else {
             return a.trim_end() == b.trim_end();
         };

@@ -75,13 +75,13 @@ impl Depth {
                 answers: of_all(n_answers),
             });
         }
-        Self { method, queries: queries.len(), enough: enough(&rows), ranks: rows }
+        Self { method, queries: queries.len(), enough: sufficient_depth(&rows), ranks: rows }
     }
 }
 
 /// The number of candidates after which [`AHEAD`] more give an answer to fewer than [`FLAT`] of the queries. `None` if
 /// there is no such number among the known ranks.
-fn enough(rows: &[DepthRow]) -> Option<usize> {
+fn sufficient_depth(rows: &[DepthRow]) -> Option<usize> {
     let is_flat = |pair: &&[DepthRow]| {
         pair.last().zip(pair.first()).is_some_and(|(last, first)| last.answered - first.answered < FLAT)
     };

@@ -162,7 +162,7 @@ impl Facts<'_> {
             ("license", "Codes kept, by license", licenses),
             ("source", "Codes kept, by source", sources),
         ] {
-            blocks.push(Block::Chart(title, most_first(shares)));
+            blocks.push(Block::Chart(title, sorted_by_count(shares)));
             blocks.push(table([name, "codes kept"], pairs(shares)));
         }
         if !forks.is_empty() {
@@ -308,7 +308,7 @@ impl Facts<'_> {
         });
         let mut blocks = vec![
             Block::Numbered(self.plan.labels.iter().map(|label| about(label).to_owned()).collect()),
-            Block::Chart("Pairs, by label and who gave it", most_first(&by)),
+            Block::Chart("Pairs, by label and who gave it", sorted_by_count(&by)),
             table(["label", "pairs"], pairs(&by)),
         ];
         let agreement =
@@ -480,7 +480,7 @@ fn pairs(counts: &BTreeMap<String, u64>) -> impl Iterator<Item = [String; 2]> {
 }
 
 /// The bars of a chart; of equal numbers in the order of names.
-fn most_first(counts: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
+fn sorted_by_count(counts: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
     let mut bars: Vec<(String, u64)> = counts.iter().map(|(name, count)| (harmless(name), *count)).collect();
     bars.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     bars
@@ -574,7 +574,7 @@ mod tests {
             [("a|b\nc\u{1b}[2J\u{202e}d".to_owned(), 3), ("<script>alert(1)</script>".to_owned(), 9)].into();
         let blocks = vec![
             text("of `quarry judge`, <i>not</i> me"),
-            Block::Chart("Codes", most_first(&shares)),
+            Block::Chart("Codes", sorted_by_count(&shares)),
             table(["x", "n"], pairs(&shares)),
         ];
         Card {

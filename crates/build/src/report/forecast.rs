@@ -168,7 +168,7 @@ pub(crate) fn forecast(
     for (number, label) in plan.labels.iter().enumerate() {
         if let (LabelKind::Judge, Some(path)) = (label.kind, &label.path) {
             let judge = judging_plan(path, root, number)?;
-            let of_pair = judge.typical_of(&pairs);
+            let of_pair = judge.typical_cost(&pairs);
             forecast.add("pairs to judge", Amount { is_exact: false, ..candidates });
             questions += of_pair.questions * candidates.value;
             tokens += (of_pair.input_tokens + of_pair.output_tokens) * candidates.value;

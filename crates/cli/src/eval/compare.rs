@@ -9,7 +9,7 @@ use clap::Args;
 use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::run::{RankedDocuments, Run};
 use quarry_corpus::formats::{Document, beir, qrels, run as run_format};
-use quarry_eval::evaluation::{self, Conventions, Evaluation, evaluate_run, most_moved};
+use quarry_eval::evaluation::{self, Conventions, Evaluation, evaluate_run, largest_changes};
 use quarry_metrics::Measure;
 use quarry_metrics::significance::{Bootstrap, PairedComparison};
 use quarry_metrics::table::{Sections, Table};
@@ -254,6 +254,6 @@ fn moved<'a>(a: &'a Evaluation, b: &Evaluation, n: usize) -> Vec<(&'a str, [f64;
     });
     let (queries, values): (Vec<&str>, Vec<(f64, f64)>) = both.map(|(query, a, b)| (query, (a, b))).unzip();
     let (before, after): (Vec<f64>, Vec<f64>) = values.into_iter().unzip();
-    let positions = most_moved(&before, &after, n).into_iter();
+    let positions = largest_changes(&before, &after, n).into_iter();
     positions.map(|position| (queries[position], [before[position], after[position]])).collect()
 }

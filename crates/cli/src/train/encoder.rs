@@ -28,7 +28,7 @@ use quarry_transformer::trainable::Trainable;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::leakage::{self, Leakage, Permission};
-use super::{note_left_out, read_settings, say};
+use super::{note_left_out, print_line, read_settings};
 use crate::{model, new_file, progress, trained_queries};
 
 /// The device on which an encoder is trained.
@@ -162,7 +162,7 @@ impl LoadedRun {
                 split(rows, if settings.select == Select::Last { 0.0 } else { settings.held_out });
             if held_out.len() > settings.max_held_out {
                 let pairs = counted(held_out.len(), "held-out pair");
-                say(bar, &format!("{} of {pairs} are measured (max_held_out)", settings.max_held_out));
+                print_line(bar, &format!("{} of {pairs} are measured (max_held_out)", settings.max_held_out));
                 held_out.truncate(settings.max_held_out);
             }
             (rows, held_out)
@@ -217,7 +217,7 @@ fn read_checked(
 ) -> anyhow::Result<(Vec<Row>, String)> {
     let files = ComparedFiles { named: &args.exclude, measured: &args.measured, tolerated: &args.tolerate };
     let guard = EvaluationGuard::open(files, &args.pairs)?;
-    guard.warnings().for_each(|warning| say(bar, &warning));
+    guard.warnings().for_each(|warning| print_line(bar, &warning));
     let (mut rows, mut found) = (Vec::new(), Leakage::default());
     for path in &args.pairs {
         let (of_file, named) = read_rows(path, settings)?;
@@ -228,7 +228,7 @@ fn read_checked(
     let allowed = if args.allow_evaluation_data { Permission::Now } else { Permission::OnRequest };
     let leakage = leakage::checked(&guard, &found, allowed)?;
     if !found.found.is_empty() {
-        say(bar, &format!("warning: {leakage}"));
+        print_line(bar, &format!("warning: {leakage}"));
     }
     Ok((rows, leakage))
 }
@@ -265,7 +265,7 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
         .with_context(|| format!("{}: cannot be created", args.out.display()))?;
     let page = args.out.join(PAGE);
     for departure in &provenance.departures {
-        say(&bar, &format!("differs from the paper: {departure}"));
+        print_line(&bar, &format!("differs from the paper: {departure}"));
     }
     let mut mean_loss = None;
     let run = loaded.as_run(&args.out);
@@ -273,7 +273,7 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
         Progress::Ready { n_examples, n_held_out, n_codes, n_steps, n_done, n_special } => {
             if n_special > 0 {
                 let rows = counted(n_special, "row");
-                say(
+                print_line(
                     &bar,
                     &format!("left out: {rows} with special tokens of the tokenizer, as in GenCodeSearchNet"),
                 );
@@ -287,7 +287,7 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
                 true => format!(" among {}", counted(n_codes, "code")),
                 false => String::new(),
             };
-            say(&bar, &format!("{examples}, {n_held_out} held out{among}, {steps}{resumed}"));
+            print_line(&bar, &format!("{examples}, {n_held_out} held out{among}, {steps}{resumed}"));
         }
         Progress::Teacher { done, all } => {
             bar.rename("teacher reads");
@@ -301,13 +301,13 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
         }
         Progress::Evaluated(so_far) => {
             if let Some(evaluation) = so_far.evaluations.last() {
-                say(&bar, &line(evaluation, settings.select));
+                print_line(&bar, &line(evaluation, settings.select));
             }
             // The page is for people who wait; the run does not end because it cannot be written.
             if let Err(error) =
                 new_file::write_text(&page, &training_page_of(&args.out, &so_far, settings, provenance))
             {
-                say(&bar, &format!("warning: {error:#}"));
+                print_line(&bar, &format!("warning: {error:#}"));
             }
         }
     })?;
@@ -316,7 +316,7 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
     std::fs::write(&path, queries).with_context(|| format!("{}: cannot be written", path.display()))?;
     bar.finish_and_clear();
     let kept = outcome.kept.as_ref().map(|kept| format!(", after epoch {}", kept.epoch)).unwrap_or_default();
-    say(
+    print_line(
         &bar,
         &format!("{}: the model{kept}, its card in README.md, and curves in {PAGE}", args.out.display()),
     );

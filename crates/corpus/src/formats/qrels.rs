@@ -72,7 +72,7 @@ fn record(
     sink(Record::Judgment(super::Judgment {
         query: row.text(query),
         document: row.text(document),
-        grade: row.whole(grade)?.unwrap_or_default(),
+        grade: row.integer(grade)?.unwrap_or_default(),
         language: None,
     }))
 }

@@ -213,7 +213,7 @@ impl<'a> Row<'a> {
     }
 
     /// An integer that fits into the type.
-    pub(crate) fn whole<T: TryFrom<i64>>(&self, name: &str) -> Result<Option<T>, FormatError> {
+    pub(crate) fn integer<T: TryFrom<i64>>(&self, name: &str) -> Result<Option<T>, FormatError> {
         match self.value(name) {
             Value::Whole(number) => match T::try_from(*number) {
                 Ok(number) => Ok(Some(number)),
@@ -233,7 +233,7 @@ impl<'a> Row<'a> {
         name: &str,
         allowed: std::ops::RangeInclusive<i32>,
     ) -> Result<Option<i32>, FormatError> {
-        match self.whole(name)? {
+        match self.integer(name)? {
             Some(number) if !allowed.contains(&number) => Err(self.line.error(
                 format!("`{name}` from {} to {}", allowed.start(), allowed.end()),
                 number.to_string(),

@@ -151,7 +151,7 @@ pub(crate) fn over_seeds(by_seed: &[BTreeMap<String, f64>]) -> BTreeMap<String, 
 }
 
 /// The error that there are fewer records than a protocol draws.
-pub(super) fn too_few(path: &Path, (number, found): (usize, usize), count: usize) -> EvalError {
+pub(super) fn too_few_records(path: &Path, (number, found): (usize, usize), count: usize) -> EvalError {
     EvalError::Format(FormatError::File {
         path: path.to_owned(),
         expected: format!("{count} codes that do not answer query {}", number + 1),

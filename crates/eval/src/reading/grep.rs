@@ -177,19 +177,22 @@ impl Policy for GrepPolicy<'_> {
         let listed = found.iter().take(LISTED);
         let listing: String =
             listed.map(|found| format!("{}:{}\n", found.file.path, found.lines.len())).collect();
-        if !reader.see(&listing, []) {
+        if !reader.read_output(&listing, []) {
             return Ok(());
         }
         match self.grep.unit {
             Unit::Files => {
-                found
-                    .iter()
-                    .all(|Matches { file, .. }| reader.see(&file.text, [(file.path.as_str(), 1..=u32::MAX)]));
+                found.iter().all(|Matches { file, .. }| {
+                    reader.read_output(&file.text, [(file.path.as_str(), 1..=u32::MAX)])
+                });
             }
             Unit::Lines => {
                 found.iter().all(|found| {
                     let (output, shown) = context_lines(found);
-                    reader.see(&output, shown.into_iter().map(|lines| (found.file.path.as_str(), lines)))
+                    reader.read_output(
+                        &output,
+                        shown.into_iter().map(|lines| (found.file.path.as_str(), lines)),
+                    )
                 });
             }
             Unit::Functions => {
@@ -209,7 +212,7 @@ impl Policy for GrepPolicy<'_> {
                     let n_lines = (lines.end() + 1).saturating_sub(*lines.start()) as usize;
                     let text = file.text.lines().skip(skipped).take(n_lines);
                     let text: String = text.flat_map(|line| [line, "\n"]).collect();
-                    reader.see(&text, [(file.path.as_str(), (*lines).clone())])
+                    reader.read_output(&text, [(file.path.as_str(), (*lines).clone())])
                 });
             }
         }

@@ -103,7 +103,7 @@ fn work_is_bounded() {
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn missing_commits_are_reported() {
     let empty = Fixture::new();
     let (_, found) = empty.read("", &HistoryOptions::default());
     assert!(matches!(found, Err(GitError::Empty(_))), "{found:?}");

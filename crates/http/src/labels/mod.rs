@@ -235,7 +235,7 @@ fn page(page: Markup) -> Html<String> {
 }
 
 async fn current(State(app): State<LabelsApp>, headers: HeaderMap) -> Result<Response, ProblemPage> {
-    let Visitor::Annotator(person) = app.labels.visitor(&headers)? else { return Ok(see("/progress")) };
+    let Visitor::Annotator(person) = app.labels.visitor(&headers)? else { return Ok(see_other("/progress")) };
     let session = &app.labels.session;
     let Some(item) = session.next(&person, Instant::now()) else {
         return Ok(page(pages::done(session.last(&person).is_some())).into_response());
@@ -328,7 +328,7 @@ async fn run_blocking<T: Send + 'static>(
     })
 }
 
-fn see(address: &'static str) -> Response {
+fn see_other(address: &'static str) -> Response {
     (StatusCode::SEE_OTHER, [(header::LOCATION, address)]).into_response()
 }
 
@@ -349,7 +349,7 @@ async fn answer(
         labels.session.answer(&who, item, stage, &said, change, Instant::now())
     });
     match kept.await? {
-        Submission::New | Submission::Known => Ok(see("/")),
+        Submission::New | Submission::Known => Ok(see_other("/")),
         Submission::NotRun => Ok(begin_test(&app.labels, &person, &sent)?),
         Submission::NoReason => Err(Problem::bad_request(
             "go back and write a test program, or explain in the comment why there cannot be one",
@@ -396,7 +396,7 @@ fn begin_test(labels: &Arc<Labels>, person: &str, sent: &Sent) -> Result<Respons
     let (labels, person) = (Arc::clone(labels), person.to_owned());
     // It takes as long as its limits allow; the page asks until it is done.
     drop(tokio::task::spawn_blocking(move || labels.session.run_test(&person)));
-    Ok(see(if sent.change { "/last" } else { "/" }))
+    Ok(see_other(if sent.change { "/last" } else { "/" }))
 }
 
 async fn progress(State(app): State<LabelsApp>, headers: HeaderMap) -> Page {
@@ -440,7 +440,7 @@ async fn adjudicate(
         Submission::Unknown => {
             Err(Problem::bad_request("no such label or item; go back and choose a button").into())
         }
-        _ => Ok(see("/disagreements")),
+        _ => Ok(see_other("/disagreements")),
     }
 }
 

@@ -114,7 +114,7 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
             @if answer.confident == Some(false) && !hits.is_empty() {
                 p .notice { "No match clearly answers the query; showing the closest ones." }
             }
-            @if hits.is_empty() && from == 1 { (nothing(&narrowing, current.examples())) }
+            @if hits.is_empty() && from == 1 { (no_results_advice(&narrowing, current.examples())) }
         };
         let facets = narrowing.facets(&facets);
         let results = shown.results(&answer.results, &hits, without_lines);
@@ -215,7 +215,7 @@ fn building(progress: &Progress, params: &Params) -> Markup {
 }
 
 /// Advice where nothing is found.
-fn nothing(narrowing: &Narrowing, examples: &Examples) -> Markup {
+fn no_results_advice(narrowing: &Narrowing, examples: &Examples) -> Markup {
     let unfiltered = narrowing.unfiltered();
     html! {
         div .nothing {

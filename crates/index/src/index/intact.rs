@@ -43,7 +43,7 @@ impl Index {
     /// When one was.
     pub fn check_intact(&self) -> Result<(), Error> {
         let Some(OverwriteDetector { since, directories, pool, .. }) = &self.intact else { return Ok(()) };
-        let lost = map::lost_since(*since);
+        let lost = map::damaged_since(*since);
         let is_lost = |directory: &&PathBuf| lost.iter().any(|path| path.starts_with(directory));
         let Some(directory) = directories.iter().find(is_lost) else { return Ok(()) };
         if let Some(pool) = pool {

@@ -288,7 +288,7 @@ fn position(byte: usize) -> Result<u32, Error> {
 
 /// The error for a tree without units, which says what it contains instead: `skipped` files, ascending by path, and
 /// others of `listed` without words.
-pub(crate) fn nothing_to_index(
+pub(crate) fn empty_tree_error(
     root: &Path,
     walk: &WalkOptions,
     listed: &[ListedFile],

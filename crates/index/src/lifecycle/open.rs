@@ -273,7 +273,7 @@ impl Opener<'_> {
         let tree =
             Tree { root, base: self.base, canonical: self.canonical, walk, remembered, listing, looked_ns };
         let is_anew = options.update == Update::Anew;
-        let rebuild = match self.look(&tree, is_anew) {
+        let rebuild = match self.check_freshness(&tree, is_anew) {
             Ok((current, comparison)) => {
                 if comparison.has_read {
                     // Recording the new timestamps saves reading next time, but the index works without.
@@ -285,7 +285,7 @@ impl Opener<'_> {
         };
         let (lock, mut rebuild) = match directory.lock(|| events(Event::Waiting)) {
             // The other writer may have built it meanwhile.
-            Ok(lock) if !rebuild.reusable.is_of(directory) => match self.look(&tree, is_anew) {
+            Ok(lock) if !rebuild.reusable.is_of(directory) => match self.check_freshness(&tree, is_anew) {
                 Ok((current, _)) => return Ok(current.opened()),
                 Err(rebuild) => (Ok(lock), rebuild),
             },
@@ -310,7 +310,7 @@ impl Opener<'_> {
             (Err(error), Rebuild { reason, reusable: Reusable::Files(current, _) })
                 if error.is_of_storage()
                     && options.update == Update::IfPossible
-                    && (self.holds(&current, walk) || !self.may_be_in_memory(options)) =>
+                    && (self.covers(&current, walk) || !self.may_be_in_memory(options)) =>
             {
                 let outdated =
                     Some(Outdated { reason, error: error.in_directory(&directory.path(), listing) });
@@ -401,7 +401,7 @@ impl Opener<'_> {
     }
 
     /// Returns true if an index contains the requested files, regardless of what has changed since.
-    fn holds(&self, current: &CurrentGeneration, walk: &WalkOptions) -> bool {
+    fn covers(&self, current: &CurrentGeneration, walk: &WalkOptions) -> bool {
         let held = &current.manifest.walk;
         held.union(walk) == *held && self.missing_model(current).is_none()
     }
@@ -418,7 +418,11 @@ impl Opener<'_> {
 
     /// The current generation if it is fresh, otherwise what has to be rebuilt; with `is_anew` that is everything.
     /// Takes no lock.
-    fn look(&self, tree: &Tree, is_anew: bool) -> Result<(CurrentGeneration, Comparison), Rebuild> {
+    fn check_freshness(
+        &self,
+        tree: &Tree,
+        is_anew: bool,
+    ) -> Result<(CurrentGeneration, Comparison), Rebuild> {
         let unless_opened = |reason| {
             let reusable = self.location.directory.manifest_or_copy();
             let reusable =

@@ -110,7 +110,7 @@ pub(crate) fn write_generation(
     }
     if builder.is_empty() {
         let left_out = left_out(tree.listing, &skipped);
-        return Err(build::nothing_to_index(tree.root, tree.walk, &tree.listing.files, &left_out));
+        return Err(build::empty_tree_error(tree.root, tree.walk, &tree.listing.files, &left_out));
     }
     let generation = lock.start_generation()?;
     let generation_directory = open_directory(&lock.directory, &generation)?;

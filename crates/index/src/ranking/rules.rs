@@ -109,7 +109,7 @@ pub struct PathMatch {
 impl PathMatch {
     /// Both combined: the stem has four times the weight of the directory.
     #[must_use]
-    pub fn whole(self) -> f32 {
+    pub fn combined(self) -> f32 {
         0.8 * self.stem + 0.2 * self.directory
     }
 }
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_path_matches_by_its_stem_and_a_little_by_its_directory() {
-        let matched = |path: &str| with_query("json", |query| path_match(query, path).whole());
+        let matched = |path: &str| with_query("json", |query| path_match(query, path).combined());
         let close =
             |found: f32, expected: f32| assert!((found - expected).abs() < 1e-6, "{found} {expected}");
         close(matched("src/json.rs"), 0.8);

@@ -3,7 +3,7 @@
 //! A published file is only removed or replaced as a whole, which leaves a map of it intact. Another program may still
 //! write into it, such as one that copies a backup over a cache. Reading a page that was cut off raises SIGBUS, which
 //! would end the process: a handler maps an empty page in its place. Since the bytes read meanwhile may be arbitrary,
-//! readers ask for what was [`lost_since`], and discard what they read of that. Other damage is [reported](report)
+//! readers ask for what was [`damaged_since`], and discard what they read of that. Other damage is [reported](report)
 //! here too, so that one query covers both.
 
 use std::collections::BTreeSet;
@@ -77,7 +77,7 @@ impl Drop for Mapping {
     }
 }
 
-/// The current point in time, for [`lost_since`].
+/// The current point in time, for [`damaged_since`].
 pub(crate) fn now() -> usize {
     compare();
     lost().reports.len()
@@ -85,7 +85,7 @@ pub(crate) fn now() -> usize {
 
 /// The files that were overwritten, and the files and directories that were reported, since a point in time, as far as
 /// is known.
-pub(crate) fn lost_since(since: usize) -> Vec<Box<Path>> {
+pub(crate) fn damaged_since(since: usize) -> Vec<Box<Path>> {
     compare();
     lost().reports[since..].to_vec()
 }
@@ -207,7 +207,7 @@ impl Slot {
     }
 
     /// Returns true if an address is in a map. Async-signal-safe.
-    fn holds(&self, address: usize) -> bool {
+    fn contains(&self, address: usize) -> bool {
         self.start.load(Ordering::Acquire) <= address && address < self.end.load(Ordering::Acquire)
     }
 }
@@ -256,7 +256,7 @@ mod bus_error {
         // Signals that a process sends have codes that are not positive, and no address.
         let is_fault = code > 0;
         if let Some(page_bytes) = PAGE_BYTES.get().copied().filter(|_| is_fault)
-            && let Some(slot) = Slot::all().find(|slot| slot.holds(address))
+            && let Some(slot) = Slot::all().find(|slot| slot.contains(address))
         {
             slot.is_cut.store(true, Ordering::Release);
             IS_ANY_CUT.store(true, Ordering::Release);
@@ -310,7 +310,7 @@ mod tests {
         change(&path);
         let read = map[(1 << 16) - 1];
         map.0.slot.record_overwrite();
-        (read, lost_since(before).iter().any(|changed| **changed == *path))
+        (read, damaged_since(before).iter().any(|changed| **changed == *path))
     }
 
     #[test]

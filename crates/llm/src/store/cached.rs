@@ -115,13 +115,13 @@ fn for_each(cache: &Path, remove_empty: bool, see: &mut dyn FnMut(&AnswerFile)) 
     names.sort();
     for name in names {
         let name = Path::new(&name);
-        if let Some(found) = look(&directory, name, None) {
+        if let Some(found) = examine(&directory, name, None) {
             see(&found);
         }
         let Some(first) = hash(name, DIGITS[0]) else { continue };
         let Ok(inner) = directory.directory(name) else { continue };
         for name in inner.names()? {
-            if let Some(found) = look(&inner, Path::new(&name), Some(&first)) {
+            if let Some(found) = examine(&inner, Path::new(&name), Some(&first)) {
                 see(&found);
             }
         }
@@ -135,7 +135,7 @@ fn for_each(cache: &Path, remove_empty: bool, see: &mut dyn FnMut(&AnswerFile)) 
 
 /// A file, if it is an answer or an abandoned temporary file. Answers are in a directory named by the first digits of
 /// their hash.
-fn look(around: &Directory, name: &Path, first: Option<&str>) -> Option<AnswerFile> {
+fn examine(around: &Directory, name: &Path, first: Option<&str>) -> Option<AnswerFile> {
     let text = name.to_str()?;
     let is_answer = first.is_some() && hash(Path::new(text.strip_suffix(".json")?), DIGITS[1]).is_some();
     let is_temporary = text.starts_with(TEMPORARY);

@@ -287,7 +287,7 @@ impl Bubblewrap {
         program.check()?;
         let processes = limits.processes.saturating_add(OWN_PROCESSES);
         // Dropped last: the kernel removes a cgroup only after its processes.
-        let cgroup = self.cgroups.as_ref().and_then(|parent| parent.make(limits.memory_bytes, processes));
+        let cgroup = self.cgroups.as_ref().and_then(|parent| parent.create(limits.memory_bytes, processes));
         let mut monitor;
         let mut started = self.start(program, limits, access, cgroup.as_ref())?;
         let Some(init) = started.wait_for_init()? else { return Err(started.setup_error()) };

@@ -117,11 +117,11 @@ impl CgroupParent {
             command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             spawn(command, Descriptors::default(), cgroup.members().ok()?).ok()?.wait().ok()
         };
-        self.make(1 << 30, 16).is_some_and(|cgroup| start(&cgroup).is_some())
+        self.create(1 << 30, 16).is_some_and(|cgroup| start(&cgroup).is_some())
     }
 
     /// Creates a cgroup for one run. Where the kernel can limit the number of processes in it, it does.
-    pub(super) fn make(&self, memory_bytes: u64, processes: u64) -> Option<Cgroup> {
+    pub(super) fn create(&self, memory_bytes: u64, processes: u64) -> Option<Cgroup> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = format!("{PREFIX}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let memory = self.memory.join(&name);
@@ -385,7 +385,7 @@ mod tests {
         let mount = tree(&[("cgroup.subtree_control", "memory pids\n")]);
         let second = candidates("0::/\n", mount.path()).remove(0);
         for parent in [first, second] {
-            let cgroup = parent.make(1 << 20, 66).unwrap();
+            let cgroup = parent.create(1 << 20, 66).unwrap();
             let directory = cgroup.pids.as_ref().unwrap_or(&cgroup.memory);
             assert_eq!(fs::read_to_string(directory.join("pids.max")).unwrap(), "66");
             assert_eq!(cgroup.pids.is_some(), parent.bound() == MemoryBound::CgroupV1);

@@ -292,7 +292,7 @@ impl Index {
     }
 
     /// The score of words and meaning that an ordinary query has, for the whole text, relative to the best one of some units.
-    fn words_of_all(&self, scores: &IssueScores, ranking: &RankingWeights, units: &[usize]) -> Vec<f32> {
+    fn whole_text_scores(&self, scores: &IssueScores, ranking: &RankingWeights, units: &[usize]) -> Vec<f32> {
         let (lexical, dense) = (&scores.sets[Set::All as usize], &scores.dense[2]);
         let dense_weight = if self.dense.is_some() { ranking.dense_weight } else { 0.0 };
         let of_units = Fusion::new(&lexical.texts, dense, dense_weight);
@@ -323,7 +323,7 @@ impl Index {
             [0, 1, 2].map(|number| (max_or_one(&dense[number]), max_or_one(&dense_of_files[number])));
         let tokens: Vec<&[u16]> =
             units.iter().map(|&unit| self.table.tokens(&self.table.units[unit])).collect();
-        let words = self.words_of_all(scores, ranking, units);
+        let words = self.whole_text_scores(scores, ranking, units);
         let vocabulary = StaticModel::builtin();
         let title_tokens = vocabulary.query_tokens(issue.title).similarities(&tokens);
         let prose: Vec<&str> =

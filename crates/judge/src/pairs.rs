@@ -91,7 +91,7 @@ pub(crate) fn check(plan: &Plan) -> Result<CheckedPairs, JudgeError> {
     Ok(CheckedPairs { sources, languages })
 }
 
-pub(crate) fn record(checked: &CheckedPairs, plan: &Plan, writer: &Writer) -> Result<(), JudgeError> {
+pub(crate) fn note(checked: &CheckedPairs, plan: &Plan, writer: &Writer) -> Result<(), JudgeError> {
     writer.begin_list()?;
     let (mut batch, mut clashes, mut n_clashes, mut failed) = (Vec::new(), Vec::new(), 0, None);
     let mut add = |batch: &mut Vec<Pair>| match writer.add_pairs(std::mem::take(batch)) {

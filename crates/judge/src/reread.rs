@@ -75,7 +75,7 @@ pub fn reread(plan: &Plan) -> Result<RereadSummary, JudgeError> {
     let writer = Writer::open(&plan.ledger)?;
     let mut found = RereadSummary::default();
     let Some(before) = predecessor(writer.ledger(), plan)? else { return Ok(found) };
-    pairs::record(&checked, plan, &writer)?;
+    pairs::note(&checked, plan, &writer)?;
     let start = |plan: &Plan, members: &[i64]| {
         writer.start(&plan.judge, &plan.version, &plan.description(), &plan.text, members)
     };

@@ -139,7 +139,7 @@ impl Judging {
         }
         let executors = executors(writer.ledger())?;
         let budget = plan.budget(writer.ledger().spent()?[0]);
-        pairs::record(checked, &plan, &writer)?;
+        pairs::note(checked, &plan, &writer)?;
         Self::start(plan, &writer, &executors, &budget)
     }
 

@@ -372,13 +372,13 @@ impl<O: Opener> Server<O> {
         if self.stage != Stage::Running {
             return None;
         }
-        if let Err(problem) = self.heed(&method, &params) {
+        if let Err(problem) = self.handle_notification(&method, &params) {
             tracing::warn!("ignored {method:?} from the client: {problem}");
         }
         None
     }
 
-    fn heed(&mut self, method: &str, params: &Value) -> Result<(), RequestError> {
+    fn handle_notification(&mut self, method: &str, params: &Value) -> Result<(), RequestError> {
         let folders = &self.shared.folders;
         match method {
             "initialized" => self.follow(),

@@ -19,9 +19,9 @@ use url::Url;
 use self::columns::{floats, sparse_bytes, texts};
 use self::filter::{is_in, quoted};
 use self::protocol::{
-    BoolResponse, CollectionDescription, CollectionSchema, CreateCollection, CreateIndex, Delete,
-    FLOAT_VECTOR, FieldData, FieldSchema, GetLoadState, LOADED, LoadState, MutationResult, OfCollection,
-    Pair, Placeholder, PlaceholderGroup, Query, QueryResults, SPARSE_FLOAT_VECTOR, Search, SearchResults,
+    BoolResponse, CollectionDescription, CollectionRequest, CollectionSchema, CreateCollection, CreateIndex,
+    Delete, FLOAT_VECTOR, FieldData, FieldSchema, GetLoadState, LOADED, LoadState, MutationResult, Pair,
+    Placeholder, PlaceholderGroup, Query, QueryResults, SPARSE_FLOAT_VECTOR, Search, SearchResults,
     SparseRows, Status, Upsert, VARCHAR, Vectors,
 };
 use crate::{Engine, EngineError, Narrowing, Record, Space, UnitRow};
@@ -210,8 +210,8 @@ impl Milvus {
         Ok(())
     }
 
-    fn collection(&self, name: &str) -> OfCollection {
-        OfCollection { db_name: self.database.clone(), collection_name: name.to_owned() }
+    fn collection(&self, name: &str) -> CollectionRequest {
+        CollectionRequest { db_name: self.database.clone(), collection_name: name.to_owned() }
     }
 
     /// Creates a collection unless there is one.

@@ -71,7 +71,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn undoing_gives_the_text_before(before in "[abä\n]{0,12}", after in "[abä\n]{0,12}") {
+        fn undo_restores_the_text(before in "[abä\n]{0,12}", after in "[abä\n]{0,12}") {
             let splice = Splice::between(&before, &after);
             prop_assert_eq!(splice.undo(&after), Some(before));
         }

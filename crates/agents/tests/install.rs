@@ -167,7 +167,7 @@ fn all_agents_together_are_as_they_were_in_any_order() {
 }
 
 #[test]
-fn directories_go_with_the_last_file_in_them() {
+fn directories_are_removed_with_their_last_file() {
     let mut fixture = Fixture::new();
     let config = fixture.path("home/.config");
     fixture.environment.variables.insert("XDG_CONFIG_HOME".to_owned(), config.to_string_lossy().into_owned());
@@ -298,7 +298,7 @@ fn damaged_settings_are_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn somebody_who_writes_meanwhile_is_not_overwritten() {
+fn concurrent_writes_are_not_overwritten() {
     let fixture = Fixture::new();
     fixture.write("home/.cursor/mcp.json", "{}");
     let plan = fixture.plan_install(&["cursor"], Scope::User).unwrap();
@@ -319,7 +319,7 @@ mod unix {
     use super::*;
 
     #[test]
-    fn a_link_to_settings_stays_one_and_so_do_permissions() {
+    fn links_and_permissions_of_settings_are_kept() {
         let fixture = Fixture::new();
         fixture.write("dotfiles/cursor.json", "{}");
         fs::set_permissions(fixture.path("dotfiles/cursor.json"), fs::Permissions::from_mode(0o600)).unwrap();
@@ -392,7 +392,7 @@ mod unix {
     }
 
     #[test]
-    fn a_link_to_nothing_is_refused() {
+    fn a_dangling_link_is_refused() {
         let fixture = Fixture::new();
         fs::create_dir(fixture.path("home/.cursor")).unwrap();
         symlink("nowhere", fixture.path("home/.cursor/mcp.json")).unwrap();
@@ -450,7 +450,7 @@ mod unix {
     }
 
     #[test]
-    fn new_files_are_made_as_other_programs_make_them_and_the_record_is_private() {
+    fn new_files_have_default_permissions_and_the_record_is_private() {
         let fixture = Fixture::new();
         fixture.install(&["cursor"], Scope::Project);
         let mode = |path: &str| fs::metadata(fixture.path(path)).unwrap().permissions().mode() & 0o777;

@@ -602,7 +602,7 @@ mod tests {
 
     /// An interrupted block-wise search finds the same as one that runs at once.
     #[test]
-    fn a_search_that_was_cut_off_goes_on() {
+    fn an_interrupted_search_continues() {
         let directory = tempfile::tempdir().unwrap();
         let pool = directory.path().join("pool.jsonl");
         let mut writer = Writer::create(&pool).unwrap();

@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_not_there_is_made_in_the_nearest_one() {
+    fn a_missing_directory_is_created_in_the_nearest_one() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(nearest_existing(&directory.path().join("a/b")), directory.path());
         assert_eq!(nearest_existing(directory.path()), directory.path());

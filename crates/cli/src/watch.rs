@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_reported_with_what_raises_it() {
+    fn the_limit_is_reported_with_its_remedy() {
         let full = notify::Error::new(ErrorKind::MaxFilesWatch);
         assert!(reason(full).contains(RAISE_LIMIT));
         let no_instance = notify::Error::io(io::Error::from_raw_os_error(LIMIT_ERRORS[1]));

@@ -99,7 +99,7 @@ fn copy(from: &std::path::Path, to: &std::path::Path) {
 }
 
 #[test]
-fn documentation_of_what_a_build_calls_is_what_a_command_prints() {
+fn documented_counts_match_the_build() {
     let fixture = Fixture::new();
     let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/build");
     copy(&examples, &fixture.path("tree/build"));

@@ -231,7 +231,7 @@ fn pairs_without_a_verdict_end_with_an_error() {
 }
 
 #[test]
-fn a_full_disk_stops_with_advice_and_keeps_what_was_there() {
+fn a_full_disk_stops_with_advice_and_keeps_existing_files() {
     let server = Server::script(|_, seen| model(seen));
     let fixture = Fixture::new();
     write_plan(&fixture, 3, &server.url());

@@ -291,7 +291,7 @@ fn globs_are_relative_to_the_current_directory_or_to_the_path() {
 }
 
 #[test]
-fn the_settings_of_each_tree_hold_in_it() {
+fn the_settings_of_each_tree_apply_in_it() {
     let fixture = Fixture::new();
     fixture.write("other/socket.py", "def listen(port):\n    return bind(port)\n");
     fixture.write("other/socket_test.py", "def test_socket():\n    assert listen(1)\n");

@@ -46,7 +46,7 @@ fn normalized(fixture: &Fixture, text: &str) -> String {
 }
 
 #[test]
-fn search_and_what_is_around_it() {
+fn search_and_related_commands() {
     let fixture = Fixture::new();
     check(
         &fixture,

@@ -160,7 +160,7 @@ fn a_model_that_is_no_better_is_not_kept() {
 }
 
 #[test]
-fn a_tuned_model_takes_the_place_of_the_one_that_it_was_made_from_only() {
+fn a_tuned_model_only_replaces_its_base_model() {
     let fixture = tree(true);
     assert_eq!(fixture.run(&TUNE).status.code(), Some(0));
     let kept = model(&fixture)["value"].clone();

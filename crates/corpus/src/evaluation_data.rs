@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_an_uncertain_form_are_refused_with_what_they_would_be_read_as() {
+    fn ambiguous_files_are_refused_with_their_possible_formats() {
         let directory = tempfile::tempdir().unwrap();
         let write = |name: &str, content: &str| {
             let path = directory.path().join(name);

@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn subjects_lose_what_is_not_about_the_code() {
+    fn subjects_are_stripped_of_process_text() {
         let both = |message: &str, expected: &str| {
             check(message, Scopes::Kept, expected);
             check(message, Scopes::Removed, expected);

@@ -273,7 +273,7 @@ fn a_file_that_is_not_there_is_named_at_once_and_a_busy_server_asked_again() {
 }
 
 #[test]
-fn a_server_that_stalls_or_drips_is_given_up_and_what_came_is_kept() {
+fn a_stalling_or_dripping_server_is_abandoned_and_received_bytes_are_kept() {
     let stalls = serve(|number, request, stream| {
         send(request, stream, if number == 0 { 50_000 } else { 0 })?;
         thread::sleep(Duration::from_secs(60));

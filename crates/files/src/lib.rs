@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn links_that_a_user_names_are_followed_but_not_to_what_has_no_end() {
+    fn named_links_are_followed_but_not_to_endless_files() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         fs::write(at("file"), "abc").unwrap();

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn answers_come_in_pieces_and_take_room_until_they_are_sent() {
+    async fn answers_are_streamed_and_counted_until_they_are_sent() {
         let unsent = Unsent::default();
         let all = unsent.large.available_permits();
         let mut body = unsent.hold(answer(1 << 20)).into_body();

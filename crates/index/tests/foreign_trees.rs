@@ -265,7 +265,7 @@ fn a_path_into_the_tree_does_not_go_through_its_links() {
 }
 
 #[test]
-fn nobody_else_reads_an_index() {
+fn indexes_are_private() {
     let fixture = Fixture::new();
     fixture.open().unwrap();
     fixture.index_in_tree().unwrap();

@@ -213,7 +213,7 @@ fn a_process_that_has_an_index_open_continues() {
 /// Indexes are built while they are constantly removed: each writer either has the lock of the existing index, or
 /// takes it again.
 #[test]
-fn indexes_are_made_while_they_are_removed() {
+fn indexes_are_built_while_they_are_removed() {
     let fixture = Fixture::new(&["a", "b"]);
     let is_over = AtomicBool::new(false);
     let n_removed = std::thread::scope(|scope| {

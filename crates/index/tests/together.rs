@@ -120,7 +120,7 @@ fn the_parts_of_a_directory_rank_as_the_directory() {
 }
 
 #[test]
-fn the_parts_of_a_directory_rank_nearly_as_the_directory_whatever_its_name_means() {
+fn the_parts_of_a_directory_rank_nearly_as_the_directory() {
     let fixture = Fixture::new(Some(Arc::new(StaticModel::builtin())), WITH_MEANING);
     for query in QUERIES {
         compare(&fixture, query, WITH_MEANING, |found, expected| {

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_lines_unless_others_call_them() {
+    fn places_are_lines_unless_called() {
         let report = "77 s 0\n77 h 3\n77 h 3\n77 f 4\n77 b 9\n77 H 9\n77 b 9\n";
         let found = Assertions::reported(report, "77", &BTreeSet::from([9])).unwrap();
         let expected = Assertions {

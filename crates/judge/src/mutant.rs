@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn another_function_takes_the_place_under_the_same_name() {
+    fn another_function_is_inserted_under_the_same_name() {
         let program = format!("{CODE}\nassert first([2]) == 2\n");
         let other = "def head(xs):\n    return xs[0]\n";
         let swapped = with_other(&program, CODE, other, "python").unwrap();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_says_how_to_call_and_not_what_it_does() {
+    fn an_interface_shows_the_call_and_not_the_behavior() {
         assert_eq!(interface(CODE, "python").unwrap(), "def subject(items)");
         assert_eq!(
             interface("class A:\n    def g(self, x=1) -> int:\n        return x\n", "python").unwrap(),

@@ -272,7 +272,7 @@ fn unseen_tests_are_improved_without_the_code() {
 }
 
 #[test]
-fn the_arbiter_learns_what_the_tests_say_of_another_candidate() {
+fn the_arbiter_sees_test_results_of_another_candidate() {
     let tests = || TestOptions { differential: true, ..TestOptions::default() };
     let other = "def plus(x, y):\n    return y + x\n";
     for (own, alternative, words) in [
@@ -302,7 +302,7 @@ fn the_arbiter_learns_what_the_tests_say_of_another_candidate() {
 }
 
 #[test]
-fn a_candidate_that_came_later_does_not_unsettle_what_is_known() {
+fn a_later_candidate_does_not_change_decided_results() {
     let mut walk = Walk::new(TestOptions { differential: true, ..TestOptions::default() }, None);
     walk.answer("test-generator", &program("assert add(1, 2) == 3"));
     walk.run(0);

@@ -294,7 +294,7 @@ fn tests_that_prove_nothing_are_found_by_broken_functions() {
 }
 
 #[test]
-fn all_options_go_together_and_with_rounds() {
+fn all_options_combine_with_each_other_and_with_rounds() {
     let server = model(|asked| agent(&asked, "assert def f"));
     let fixture = Fixture::new(&server.url(), &CANDIDATES);
     let tests =

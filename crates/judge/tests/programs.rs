@@ -69,7 +69,7 @@ fn a_stopped_run_does_not_wait_for_packages() {
 }
 
 #[test]
-fn an_audit_goes_on_where_packages_cannot_be_fetched() {
+fn an_audit_continues_when_packages_cannot_be_fetched() {
     struct Away;
     impl PackageSource for Away {
         fn provide(&self, _: &str, _: &[String]) -> Result<PackageSet, PackageError> {

@@ -171,7 +171,7 @@ fn a_server_that_is_not_there_is_unreachable_and_free() {
 }
 
 #[test]
-fn the_servers_wish_to_wait_is_honored_by_every_call() {
+fn every_call_honors_retry_after() {
     let wait = Reply::Status(429, "retry-after: 1\r\n".to_owned(), String::new());
     let server = Server::script({
         let first = Instant::now();

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_what_there_is() {
+    fn errors_list_what_exists() {
         let error = read(CART, UnitSelector::Line(99), 2_000).unwrap_err();
         assert_eq!(error, "cart.py: has no line 99, it ends with line 14");
         let error = read(CART, UnitSelector::Name("totl"), 2_000).unwrap_err();

@@ -734,7 +734,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_cannot_be_written_is_made_once_and_again_when_files_change() {
+    fn an_unwritable_index_is_built_once_and_again_when_files_change() {
         let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::write(directory.path().join("net.py"), "def connect(host):\n    return dial(host)\n").unwrap();
         let blocked = elsewhere.path().join("file");

@@ -589,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_answers_in_time() {
+    fn an_unreachable_server_is_reported() {
         // Nobody listens at the port of a listener that is gone.
         let milvus = Milvus::connect("milvus://127.0.0.1:9", None, SECOND).unwrap();
         let error = milvus.all(Space::Trees).unwrap_err();

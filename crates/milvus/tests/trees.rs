@@ -122,7 +122,7 @@ fn similar_units_and_files_are_found() {
 }
 
 #[test]
-fn only_what_has_changed_is_uploaded_and_what_is_gone_is_removed() {
+fn only_changes_are_uploaded_and_missing_files_are_removed() {
     let (engine, tree) = (Arc::new(MemoryEngine::default()), tree(30));
     let first = store(&*engine, "shop", tree.path()).unwrap();
     assert_eq!((first.files, first.stored_files, first.removed_files), (30, 30, 0));

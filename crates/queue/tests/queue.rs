@@ -225,7 +225,7 @@ fn outcomes_reach_their_callers() {
 }
 
 #[test]
-fn a_worker_of_another_version_gives_back_and_stays() {
+fn a_worker_of_another_version_returns_tasks_and_stays() {
     let Some(nats) = Nats::start() else { return };
     let heard = Arc::new(Mutex::new(String::new()));
     let written = Arc::clone(&heard);
@@ -269,7 +269,7 @@ fn a_message_that_is_no_task_is_set_aside() {
 }
 
 #[test]
-fn a_worker_that_is_unable_gives_back_and_ends() {
+fn an_unable_worker_returns_its_task_and_ends() {
     let Some(nats) = Nats::start() else { return };
     let (connection, _) = connect(&nats);
     let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
@@ -343,7 +343,7 @@ fn abandoned_tasks_are_not_done() {
 }
 
 #[test]
-fn a_server_that_is_killed_and_started_again_loses_nothing() {
+fn a_restarted_server_loses_nothing() {
     let Some(mut nats) = Nats::start() else { return };
     let workers = [echo(&nats), echo(&nats)];
     let (connection, _) = connect(&nats);

@@ -557,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_sets_what_it_names() {
+    fn a_file_sets_only_named_options() {
         let layer = parse("limit = 3\ncolor = \"never\"\nglobs = [\"!*.md\"]\n").unwrap();
         assert_eq!((layer.limit, layer.color), (Some(3), Some(Color::Never)));
         assert_eq!(layer.globs, Some(vec!["!*.md".to_owned()]));

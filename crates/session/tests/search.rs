@@ -266,7 +266,7 @@ fn similar_units_leave_out_the_given_one() {
 }
 
 #[test]
-fn only_what_the_filter_lets_pass_is_found() {
+fn only_matching_units_are_found() {
     let fixture = Fixture::new();
     let filter = Filter::new(&[], &[], &["disk.py".to_owned()]).unwrap();
     let request = UnitsRequest { filter: Some(&filter), ..fixture.request() };

@@ -42,7 +42,7 @@ fn names(query: &str) -> impl Fn(&Tree, &Snapshot) -> Result<Vec<String>, Sessio
 }
 
 #[test]
-fn settings_of_each_tree_and_those_of_all_hold() {
+fn settings_of_each_tree_and_of_the_user_apply() {
     let (_directory, trees, choice) = fixture();
     write(&trees[0].join(".quarry.toml"), "globs = [\"!old*\"]\nlimit = 1\n");
     write(&trees[0].join("old.py"), "def connect_old(host):\n    return dial(host)\n");

@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn many_open_tags_take_no_longer() {
+    fn many_open_tags_are_handled_in_linear_time() {
         let source = "<script><style>".repeat(200_000);
         let start = Instant::now();
         check(&source, &[]);

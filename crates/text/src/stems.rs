@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn stems_are_there_for_what_uses_them() {
+    fn stems_can_be_borrowed_recursively() {
         Stems::with(|outer| {
             let inner = Stems::with(|inner| inner.stem("caching").to_owned());
             assert_eq!(inner, outer.stem("caching"));

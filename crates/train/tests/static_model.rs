@@ -117,7 +117,7 @@ fn equal_runs_give_equal_models() {
 }
 
 #[test]
-fn a_run_that_was_cut_off_goes_on_as_if_it_had_not_been() {
+fn an_interrupted_run_continues_as_if_uninterrupted() {
     let (whole, _) = run(&settings(), None).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let cut = std::panic::catch_unwind(|| {

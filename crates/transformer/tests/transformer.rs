@@ -112,7 +112,7 @@ fn lower_case_by_the_sentence_configuration() {
 }
 
 #[test]
-fn plain_directory_takes_the_mean() {
+fn plain_directory_uses_mean_pooling() {
     let copy = Copy::new(BERT)
         .remove("modules.json")
         .remove("config_sentence_transformers.json")

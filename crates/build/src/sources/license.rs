@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_allowed_is() {
+    fn only_allowed_licenses_pass() {
         let permissive = [PERMISSIVE.to_owned()];
         for (license, expected) in [
             (Some("MIT"), true),

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_license_holds() {
+    fn the_nearest_license_applies() {
         let own = include_str!("../../../../LICENSE-APACHE");
         let zero = "Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee is \
             hereby granted.\n\nTHE SOFTWARE IS PROVIDED \"AS IS\" AND THE AUTHOR DISCLAIMS ALL WARRANTIES WITH REGARD TO THIS \

@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_stands_before_the_text() {
+    fn a_title_precedes_the_text() {
         let document =
             |title: &str| Document { title: title.into(), ..Document::new("d".into(), " x\n".into()) };
         assert_eq!(document("t").full_text(), "t  x\n");

@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_name_what_is_there() {
+    fn questions_name_existing_files() {
         for (text, words) in [
             ("how\ta.py\nhow a.py\n", "q:2: expected query TAB path"),
             ("\ta.py\n", "q:1: expected query TAB path"),

@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn vectors_are_for_their_user_alone() {
+    fn vectors_are_private() {
         use std::os::unix::fs::PermissionsExt;
 
         let directory = tempfile::tempdir().unwrap();

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_rounded_as_a_byte_holds_them() {
+    fn lengths_are_rounded_to_a_byte() {
         // Values of SmallFloat.byte4ToInt(SmallFloat.intToByte4(length)): 8 steps for each doubling beyond 40.
         for (length, expected) in [
             (0, 0),

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn each_method_finds_what_it_looks_at() {
+    fn each_method_finds_by_its_own_evidence() {
         let texts = ["aaab", "abbb zebra", "zebra crossing"];
         assert_eq!(scores(&Method::Bm25, &texts, "crossing")[..2], [0.0, 0.0]);
         assert!(scores(&Method::Bm25, &texts, "crossing")[2] > 0.0);

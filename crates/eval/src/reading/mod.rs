@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_reads_without_end() {
+    fn reading_is_bounded() {
         let gold = [gold("a.py", [1])];
         let mut reader = Reader::new(&gold, &|_| MAX_TOKENS + 1);
         assert!(!reader.read_output("x", [("a.py", 1..=1)]));

@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_repository_is_refused_with_the_command_that_brings_it() {
+    fn a_missing_repository_is_refused_with_the_command_that_fetches_it() {
         let directory = tempfile::tempdir().unwrap();
         let repositories = [repository("src/lib", &[("how", "a")])];
         let directories = [directory.path().to_owned()];

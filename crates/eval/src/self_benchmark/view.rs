@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_hidden_wherever_they_stand() {
+    fn tests_are_hidden_everywhere() {
         let tests = View { hides_tests: true, ..View::default() };
         assert_eq!(seen(tests, "tests/a.py", PYTHON), None);
         assert_eq!(seen(tests, "a.py", PYTHON).unwrap(), PYTHON);

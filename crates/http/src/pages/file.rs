@@ -344,7 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stand_alone() {
+    fn words_are_matched_whole() {
         assert_eq!(words("get(target.get, getter, _get, get)", "get"), [0..3, 11..14, 30..33]);
         assert!(words("a", "").is_empty());
     }

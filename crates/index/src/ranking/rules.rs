@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_stand_for_their_directory_have_its_name() {
+    fn index_files_have_the_name_of_their_directory() {
         assert_eq!(path_parts("a/b/c.test.ts"), PathParts { stem: "c", directory: "a/b" });
         assert_eq!(path_parts("a/b/mod.rs"), PathParts { stem: "b", directory: "a" });
         assert_eq!(path_parts("b/__init__.py"), PathParts { stem: "b", directory: "" });
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_query_mentions_what_no_plain_word_can_be() {
+    fn a_longer_query_mentions_symbols_only() {
         let mentions =
             |text, symbol: &str| with_query(text, |query| query.mentions().any(|word| word == symbol));
         assert!(mentions("how GsonBuilder is configured", "GsonBuilder"));
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_near_duplicate_comes_after_what_it_repeats() {
+    fn a_near_duplicate_ranks_after_its_original() {
         let mut units = vec![(0, 0, 0.5), (1, 1, 1.0), (2, 2, 0.9), (3, 3, 0.8)];
         let alike = |a, b| Ok::<_, Infallible>(a % 2 == 1 && b % 2 == 1);
         fold(&mut units, 0.5, 3, alike).unwrap();

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn those_not_used_for_the_longest_time_are_closed() {
+    fn the_least_recently_used_segments_are_closed() {
         let (pool, opened) = (Arc::new(SegmentPool::new(30, || ())), Arc::default());
         let all = segments(&pool, 5, &opened);
         assert_eq!(pool.counts(), SegmentCounts { max_bytes: 30, ..SegmentCounts::default() });

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gives_back_what_was_written() {
+    fn a_written_file_is_read_back() {
         let temporary = tempfile::tempdir().unwrap();
         let index = Directory::open(temporary.path()).unwrap();
         index.create_directory("part-1".as_ref()).unwrap();

@@ -163,7 +163,7 @@ fn every_judge_asks_again_where_an_answer_is_undecided() {
 }
 
 #[test]
-fn a_fence_of_another_language_holds_no_program() {
+fn a_fence_of_another_language_contains_no_program() {
     let python = Language::named("python").unwrap();
     assert_eq!(program("So:\n```python\nx = 1\n```", python).unwrap(), "x = 1\n");
     assert_eq!(program("x = 1", python).unwrap(), "x = 1\n");

@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn answers_are_for_their_user_alone() {
+    fn answers_are_private() {
         use std::os::unix::fs::PermissionsExt;
 
         let directory = tempfile::tempdir().unwrap();

@@ -540,7 +540,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_gives_way_to_a_user_who_is_there() {
+    fn root_is_replaced_by_an_existing_user() {
         let choose = User::without_root;
         let whole = "         0          0 4294967295\n";
         assert_eq!(choose(whole, whole), User::PerRun);

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_takes_the_innermost_directory_that_hands_memory_down() {
+    fn version_2_uses_the_innermost_directory_that_delegates_memory() {
         let mount = tree(&[
             ("cgroup.subtree_control", "cpu memory\n"),
             ("user/cgroup.subtree_control", "memory pids\n"),

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_count_with_what_waits_in_them() {
+    fn sockets_count_with_their_buffers() {
         let directory = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
         write("sockstat", "sockets: used 3\nTCP: inuse 0 orphan 0 tw 0 alloc 9 mem 1\nUDP: inuse 1 mem 0\n");

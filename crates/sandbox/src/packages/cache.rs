@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_are_for_their_user_alone() {
+    fn locks_are_private() {
         let directory = tempfile::tempdir().unwrap();
         drop(share(directory.path()).unwrap());
         let mode = fs::metadata(directory.path().join(LOCK)).unwrap().permissions().mode();

@@ -138,7 +138,7 @@ fn lists_hold_for_what_a_package_needs_too() {
 }
 
 #[test]
-fn an_index_that_is_away_is_no_reason_to_refuse() {
+fn an_unreachable_package_index_is_no_reason_to_refuse() {
     if !can_fetch("python") {
         return;
     }
@@ -223,7 +223,7 @@ fn few_are_fetched_at_once_and_stopped_fetches_end_soon() {
 }
 
 #[test]
-fn a_cache_is_made_when_packages_are_needed() {
+fn a_cache_is_created_when_packages_are_needed() {
     if !can_fetch("python") {
         return;
     }

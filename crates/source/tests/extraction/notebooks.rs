@@ -138,7 +138,7 @@ fn before_format_3_line_ends_were_left_out() {
 }
 
 #[test]
-fn a_section_goes_on_in_the_cells_after_its_heading() {
+fn a_section_continues_in_the_cells_after_its_heading() {
     let markdown = |source: &str| json!({"cell_type": "markdown", "source": source});
     let code = json!({"cell_type": "code", "source": "f()"});
     let cells = [markdown("before"), markdown("# A\n## B"), code, markdown("more\n\n## C"), markdown("end")];

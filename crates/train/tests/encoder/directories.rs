@@ -116,7 +116,7 @@ fn a_run_that_was_cut_off_before_it_removed_its_checkpoint_ends_with_the_same_we
 }
 
 #[test]
-fn a_run_goes_on_with_the_same_teacher_only() {
+fn a_run_continues_with_the_same_teacher_only() {
     let (_kept, out) = out();
     let settings = Settings { objective: Objective::DistillScores, checkpoint_steps: 1, ..settings() };
     let path = base("tiny-bert", "");

@@ -23,7 +23,7 @@ struct Location {
 
 impl Location {
     /// Location of a file, which may not exist. With `project`, it must be in that directory, and not in its `.git`.
-    fn of(path: &Path, project: Option<&Path>) -> Result<Self, Error> {
+    fn resolve(path: &Path, project: Option<&Path>) -> Result<Self, Error> {
         let failed = |source| Error::Read { path: path.to_owned(), source };
         let (target, exists) = match fs::canonicalize(path) {
             Ok(target) => (target, true),
@@ -131,7 +131,7 @@ fn keep_owner_and_mode(old: &File, new: &File) -> io::Result<()> {
 
 /// The text of a file; `None` if there is none. `project` is the directory that it must be in.
 pub(crate) fn read(path: &Path, project: Option<&Path>) -> Result<Option<String>, Error> {
-    let text = Location::of(path, project)?.text();
+    let text = Location::resolve(path, project)?.text();
     text.map_err(|source| Error::Read { path: path.to_owned(), source })
 }
 
@@ -165,7 +165,7 @@ pub(crate) fn replace(
     readers: Readers,
 ) -> Result<(), Error> {
     check_unchanged(path, project, before)?;
-    let location = Location::of(path, project)?;
+    let location = Location::resolve(path, project)?;
     let replaced = location.remove_leftovers().and_then(|()| match after {
         Some(after) => location.write(after, readers),
         // A link that was put instead of the file goes too: it would lead nowhere.

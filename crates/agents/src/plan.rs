@@ -339,7 +339,7 @@ fn without_entry(receipt: &Receipt, text: &str) -> Result<Option<Option<String>>
     }
     // Edited elsewhere: what was inserted may still stand there as it is. Else the entry alone is taken out.
     let fits = |without: &String| match content.remove(text, receipt.n_made) {
-        Ok(removed) => content.means_the_same(without, &removed),
+        Ok(removed) => content.is_equivalent(without, &removed),
         Err(_) => matches!(content.presence(without), Ok(Presence::No)),
     };
     let without = match receipt.splice.undo_once(text).filter(fits) {

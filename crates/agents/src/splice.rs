@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_twice_is_not_removed() {
+    fn repeated_text_is_not_removed() {
         let splice = Splice::between("a", "ab");
         assert_eq!(splice.undo_once("xbx").as_deref(), Some("xx"));
         assert_eq!(splice.undo_once("xbxb"), None);
@@ -70,7 +70,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn undoing_gives_the_text_before(before in "[abä\n]{0,12}", after in "[abä\n]{0,12}") {
+        fn undo_restores_the_text(before in "[abä\n]{0,12}", after in "[abä\n]{0,12}") {
             let splice = Splice::between(&before, &after);
             prop_assert_eq!(splice.undo(&after), Some(before));
         }

@@ -165,7 +165,7 @@ fn all_agents_together_are_as_they_were_in_any_order() {
 }
 
 #[test]
-fn directories_go_with_the_last_file_in_them() {
+fn directories_are_removed_with_their_last_file() {
     let mut fixture = Fixture::new();
     let config = fixture.path("home/.config");
     fixture.environment.variables.insert("XDG_CONFIG_HOME".to_owned(), config.to_string_lossy().into_owned());
@@ -181,7 +181,7 @@ fn directories_go_with_the_last_file_in_them() {
 }
 
 #[test]
-fn an_entry_of_somebody_else_is_left_alone() {
+fn foreign_entries_are_left_alone() {
     let fixture = Fixture::new();
     let own = "{\n  \"mcpServers\": { \"quarry\": { \"command\": \"/my/own\" } }\n}\n";
     fixture.write("home/.aws/amazonq/mcp.json", own);
@@ -194,7 +194,7 @@ fn an_entry_of_somebody_else_is_left_alone() {
 }
 
 #[test]
-fn of_an_edited_file_only_the_own_part_goes() {
+fn only_our_part_of_an_edited_file_is_removed() {
     let fixture = Fixture::new();
     fixture.write("home/.gemini/settings.json", "{\n  \"a\": 1\n}\n");
     fixture.install(&["gemini"], Scope::User);
@@ -212,7 +212,7 @@ fn of_an_edited_file_only_the_own_part_goes() {
 }
 
 #[test]
-fn what_was_written_and_then_changed_is_left_alone() {
+fn edited_files_are_left_alone() {
     let fixture = Fixture::new();
     fixture.install(&["claude-code"], Scope::Project);
     let changed = fixture.read("project/.mcp.json").replace("\"quarry\",", "\"/my/quarry\",");
@@ -243,7 +243,7 @@ fn another_command_replaces_the_entry_and_uninstalling_still_restores() {
 }
 
 #[test]
-fn hooks_stand_beside_those_of_others_and_are_replaced_with_the_command() {
+fn hooks_keep_foreign_ones_and_are_replaced_with_the_command() {
     let mut fixture = Fixture::new();
     let own = "{\n  \"hooks\": {\n    \"PreToolUse\": [\n      { \"matcher\": \"Bash\", \"hooks\": [] } // mine\n    ]\n  }\n}\n";
     fixture.write("home/.claude/settings.json", own);
@@ -296,7 +296,7 @@ fn damaged_settings_are_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn somebody_who_writes_meanwhile_is_not_overwritten() {
+fn concurrent_writes_are_not_overwritten() {
     let fixture = Fixture::new();
     fixture.write("home/.cursor/mcp.json", "{}");
     let plan = fixture.plan_install(&["cursor"], Scope::User).unwrap();
@@ -317,7 +317,7 @@ mod unix {
     use super::*;
 
     #[test]
-    fn a_link_to_settings_stays_one_and_so_do_permissions() {
+    fn links_and_permissions_of_settings_are_kept() {
         let fixture = Fixture::new();
         fixture.write("dotfiles/cursor.json", "{}");
         fs::set_permissions(fixture.path("dotfiles/cursor.json"), fs::Permissions::from_mode(0o600)).unwrap();
@@ -390,7 +390,7 @@ mod unix {
     }
 
     #[test]
-    fn a_link_to_nothing_is_refused() {
+    fn a_dangling_link_is_refused() {
         let fixture = Fixture::new();
         fs::create_dir(fixture.path("home/.cursor")).unwrap();
         symlink("nowhere", fixture.path("home/.cursor/mcp.json")).unwrap();
@@ -448,7 +448,7 @@ mod unix {
     }
 
     #[test]
-    fn new_files_are_made_as_other_programs_make_them_and_the_record_is_private() {
+    fn new_files_have_default_permissions_and_the_record_is_private() {
         let fixture = Fixture::new();
         fixture.install(&["cursor"], Scope::Project);
         let mode = |path: &str| fs::metadata(fixture.path(path)).unwrap().permissions().mode() & 0o777;

@@ -30,7 +30,7 @@ use crate::report::card;
 use crate::report::forecast::{self, Forecast};
 use crate::sources::graph;
 use crate::sources::pool;
-use crate::sources::{Opened, RECORDS};
+use crate::sources::{OpenedSource, RECORDS};
 use crate::step::{self, Key, Step, Store, Watch, write_file};
 
 /// Dependencies of a build in addition to its plan.
@@ -66,15 +66,15 @@ pub struct Built {
 }
 
 /// Inputs that a plan names, which are checked before anything is done.
-struct Named<'p> {
-    sources: Vec<Opened<'p>>,
+struct PlanInputs<'p> {
+    sources: Vec<OpenedSource<'p>>,
     methods: Rc<Methods>,
 }
 
-impl<'p> Named<'p> {
+impl<'p> PlanInputs<'p> {
     fn open(plan: &'p Plan, root: &Path, tools: &Tools<'_>, is_hashed: bool) -> Result<Self, BuildError> {
-        let open = |source| Opened::open(source, plan.pool.tests, &plan.path, is_hashed);
-        let sources: Result<Vec<Opened<'_>>, BuildError> = plan.sources.iter().map(open).collect();
+        let open = |source| OpenedSource::open(source, plan.pool.tests, &plan.path, is_hashed);
+        let sources: Result<Vec<OpenedSource<'_>>, BuildError> = plan.sources.iter().map(open).collect();
         let sources = sources?;
         plan.queries.iter().try_for_each(|queries| queries::check(plan, queries))?;
         let methods = Methods::open(&plan.candidates, plan.directory(), tools.load)?;
@@ -165,7 +165,7 @@ impl Build<'_> {
     fn all(
         &mut self,
         plan: &Plan,
-        opened: &[Opened<'_>],
+        opened: &[OpenedSource<'_>],
         methods: Rc<Methods>,
     ) -> Result<(Key, Vec<(String, Key)>), BuildError> {
         let Tools { load, open_author, prepare_judging, judge, counted, stop } = *self.tools;
@@ -301,7 +301,7 @@ pub fn build(
     let store = Store::open(out)?;
     let mut build =
         Build { root: out, store: Some(&store), tools, on_event, steps: Vec::new(), evaluation: Vec::new() };
-    let Named { sources, methods } = Named::open(plan, out, tools, true)?;
+    let PlanInputs { sources, methods } = PlanInputs::open(plan, out, tools, true)?;
     let (pool, keys) = build.all(plan, &sources, methods)?;
     let at_pool = build.at(&pool);
     let shared = std::mem::take(&mut build.evaluation);
@@ -368,14 +368,14 @@ fn sheet(step: &Path, out: &Path) -> Result<Option<PathBuf>, BuildError> {
 /// # Errors
 /// When something that the plan names is missing or invalid.
 pub fn steps_of(plan: &Plan, out: &Path, tools: &Tools<'_>) -> Result<Vec<(Step, bool)>, BuildError> {
-    listed(plan, out, tools, &Named::open(plan, out, tools, true)?)
+    listed(plan, out, tools, &PlanInputs::open(plan, out, tools, true)?)
 }
 
 fn listed(
     plan: &Plan,
     out: &Path,
     tools: &Tools<'_>,
-    named: &Named<'_>,
+    named: &PlanInputs<'_>,
 ) -> Result<Vec<(Step, bool)>, BuildError> {
     let on_event = &mut |_: Event<'_>| {};
     let mut build =
@@ -400,7 +400,7 @@ pub struct DryRun {
 /// When something that the plan names is missing or invalid.
 pub fn dry_run(plan: &Plan, out: &Path, tools: &Tools<'_>) -> Result<DryRun, BuildError> {
     let is_new = !out.join("steps").exists();
-    let named = Named::open(plan, out, tools, !is_new)?;
+    let named = PlanInputs::open(plan, out, tools, !is_new)?;
     let steps = listed(plan, out, tools, &named)?;
     let forecast = match steps.iter().any(|(step, done)| *done && step.name == "merge") {
         true => None,

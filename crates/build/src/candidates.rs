@@ -273,7 +273,7 @@ impl Workspace<'_> {
         // Each query and its negation, to which the code with the minimum cosine is closest.
         let mut asked = Vec::new();
         for encoder in encoders {
-            let mut both = together(slice::from_ref(encoder), Side::Query, &texts)?;
+            let mut both = embed_concatenated(slice::from_ref(encoder), Side::Query, &texts)?;
             let opposite: Vec<f32> = both.values.iter().map(|value| -value).collect();
             both.values.extend(opposite);
             asked.push(both);
@@ -283,7 +283,7 @@ impl Workspace<'_> {
             self.check()?;
             let texts: Vec<&str> = block.iter().map(|(_, text)| text.as_str()).collect();
             for ((encoder, asked), scales) in encoders.iter().zip(&asked).zip(&mut scales) {
-                let documents = together(slice::from_ref(encoder), Side::Document, &texts)?;
+                let documents = embed_concatenated(slice::from_ref(encoder), Side::Document, &texts)?;
                 let found = nearest(asked, &documents, 1);
                 for (row, found) in found.iter().enumerate() {
                     let scale = &mut scales[row % queries.len()];
@@ -311,7 +311,7 @@ impl Workspace<'_> {
         let mut best: Best =
             known.unwrap_or_else(|| Best { n_seen: 0, found: vec![Vec::new(); queries.len()] });
         let texts: Vec<&str> = queries.iter().map(|query| query.text.as_str()).collect();
-        let mut asked = together(encoders, Side::Query, &texts)?;
+        let mut asked = embed_concatenated(encoders, Side::Query, &texts)?;
         if let Some(scales) = scales {
             let dimensions: Vec<usize> = encoders.iter().map(|encoder| encoder.dimension()).collect();
             scale(&mut asked, &dimensions, scales);
@@ -319,7 +319,7 @@ impl Workspace<'_> {
         for_each_block(pool, best.n_seen, &mut |block, n_seen| {
             self.check()?;
             let texts: Vec<&str> = block.iter().map(|(_, text)| text.as_str()).collect();
-            let documents = together(encoders, Side::Document, &texts)?;
+            let documents = embed_concatenated(encoders, Side::Document, &texts)?;
             let found = nearest(&asked, &documents, k + MARGIN);
             for (row, (all, found)) in best.found.iter_mut().zip(found).enumerate() {
                 let exact = |neighbor: Neighbor| {
@@ -384,7 +384,11 @@ fn product(queries: &Vectors, query: usize, documents: &Vectors, document: usize
 }
 
 /// The vectors of several encoders combined into one, whose dot product is the mean of their cosines.
-fn together(encoders: &[Arc<dyn Embedder>], side: Side, texts: &[&str]) -> Result<Vectors, BuildError> {
+fn embed_concatenated(
+    encoders: &[Arc<dyn Embedder>],
+    side: Side,
+    texts: &[&str],
+) -> Result<Vectors, BuildError> {
     let parts: Vec<Vectors> = encoders
         .iter()
         .map(|encoder| {
@@ -472,7 +476,7 @@ mod tests {
     fn the_product_of_joined_vectors_is_the_mean_of_cosines() {
         let encoders: Vec<Arc<dyn Embedder>> = vec![Arc::new(Letter('a')), Arc::new(Letter('b'))];
         let texts = ["ab", "aab", "bbbc"];
-        let joined = together(&encoders, Side::Document, &texts).unwrap();
+        let joined = embed_concatenated(&encoders, Side::Document, &texts).unwrap();
         let found = nearest(&joined, &joined, 3);
         for (row, text) in texts.iter().enumerate() {
             for neighbor in &found[row] {
@@ -583,11 +587,11 @@ mod tests {
     }
 
     #[test]
-    fn scores_are_cosines_whatever_the_length_of_vectors() {
+    fn scores_are_cosines_of_vectors_of_any_length() {
         let encoders: [Arc<dyn Embedder>; 2] = [Arc::new(Long(Letter('a'))), Arc::new(Letter('b'))];
         let texts = ["aab", "abbb c"];
-        let queries = together(&encoders, Side::Query, &texts).unwrap();
-        let documents = together(&encoders, Side::Document, &texts).unwrap();
+        let queries = embed_concatenated(&encoders, Side::Query, &texts).unwrap();
+        let documents = embed_concatenated(&encoders, Side::Document, &texts).unwrap();
         for row in 0..2 {
             assert!((product(&queries, row, &documents, row) - 1.0).abs() < 1e-6);
         }
@@ -598,7 +602,7 @@ mod tests {
 
     /// An interrupted block-wise search finds the same as one that runs at once.
     #[test]
-    fn a_search_that_was_cut_off_goes_on() {
+    fn an_interrupted_search_continues() {
         let directory = tempfile::tempdir().unwrap();
         let pool = directory.path().join("pool.jsonl");
         let mut writer = Writer::create(&pool).unwrap();
@@ -630,8 +634,8 @@ mod tests {
         let texts: Vec<String> =
             jsonl::read_all::<CodeRecord>(&pool).unwrap().into_iter().map(|record| record.code).collect();
         let first: Vec<&str> = texts[..100].iter().map(String::as_str).collect();
-        let asked = together(&encoders, Side::Query, &["aaab", "bc"]).unwrap();
-        let documents = together(&encoders, Side::Document, &first).unwrap();
+        let asked = embed_concatenated(&encoders, Side::Query, &["aaab", "bc"]).unwrap();
+        let documents = embed_concatenated(&encoders, Side::Document, &first).unwrap();
         for (row, found) in nearest(&asked, &documents, 7).into_iter().enumerate() {
             let exact = found
                 .into_iter()

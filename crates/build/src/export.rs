@@ -46,7 +46,7 @@ pub(crate) fn write_splits(
 ) -> Result<BTreeMap<String, u64>, BuildError> {
     let sources = [Source::open(&labels.join(PAIRS_FILE), query_code::PAIRS.name)?];
     let mut counts = BTreeMap::new();
-    for part in split::split(&sources, &plan.parts(), (seed, plan.together()), &step.join(PARTS))? {
+    for part in split::split(&sources, &plan.parts(), (seed, plan.query_grouping()), &step.join(PARTS))? {
         counts.insert(format!("queries in {}", part.name), part.queries as u64);
         counts.insert(format!("pairs in {}", part.name), part.rows as u64);
         if part.left_out > 0 {

@@ -188,7 +188,7 @@ impl Label {
     }
 
     /// Sets the label if there is none; otherwise, counts whether both agree.
-    fn give(&mut self, value: i32, evidence: &str, agreement: &mut BTreeMap<String, u64>) {
+    fn set_or_compare(&mut self, value: i32, evidence: &str, agreement: &mut BTreeMap<String, u64>) {
         match (self.value, &self.evidence) {
             _ if self.is_removed => {}
             (Some(known), Some(by)) => {
@@ -233,7 +233,7 @@ pub(crate) fn write(
     let mut reviewed: BTreeMap<String, u64> = BTreeMap::new();
     let mut surveys: Vec<SurveySummary> = Vec::new();
     for (number, plan) in labelling.plans.iter().enumerate() {
-        give_known(plan, &queries, &pairs, &mut pool, &mut labels, &mut agreement)?;
+        set_known_labels(plan, &queries, &pairs, &mut pool, &mut labels, &mut agreement)?;
         match (plan.kind, &plan.path) {
             (LabelKind::Judge, Some(path)) => {
                 let open: Vec<usize> = (0..labels.len()).filter(|place| labels[*place].is_open()).collect();
@@ -371,7 +371,7 @@ fn read_pairs(candidates: &Path, queries: &Path) -> Result<(Vec<QueryRecord>, Ve
 }
 
 /// Sets the labels of a source that involves neither people nor models.
-fn give_known(
+fn set_known_labels(
     plan: &LabelPlan,
     queries: &[QueryRecord],
     pairs: &[PairIds],
@@ -383,7 +383,7 @@ fn give_known(
         (LabelKind::Pairing, _) => {
             for ((query, code), label) in pairs.iter().zip(labels) {
                 if queries[*query].codes.contains(code) {
-                    label.give(1, "pairing", agreement);
+                    label.set_or_compare(1, "pairing", agreement);
                 }
             }
         }
@@ -417,7 +417,7 @@ pub(crate) fn estimate(
     let mut labels: Vec<Label> = vec![Label::default(); pairs.len()];
     let (mut estimates, mut is_at_most) = (Vec::new(), false);
     for (number, plan) in labelling.plans.iter().enumerate() {
-        give_known(plan, &queries, &pairs, &mut pool, &mut labels, &mut BTreeMap::new())?;
+        set_known_labels(plan, &queries, &pairs, &mut pool, &mut labels, &mut BTreeMap::new())?;
         if let (LabelKind::Judge, Some(path)) = (plan.kind, &plan.path) {
             let (plan, copy) = judging_plan(path, labelling.root, number)?.rehearsal()?;
             let file = copy.path().join("pairs.jsonl");
@@ -477,7 +477,7 @@ fn from_file(
         let (_, record) = pool.get(code)?;
         let found = known.get(&(text_of(&queries[*query].text), normalized_hash(&record.code)));
         if let Some(value) = found {
-            label.give(*value, &evidence, agreement);
+            label.set_or_compare(*value, &evidence, agreement);
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ mod validate;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use quarry_corpus::dataset::split::{Part, Together};
+use quarry_corpus::dataset::split::{Part, QueryGrouping};
 use quarry_corpus::pairs::Extent;
 use quarry_corpus::toml_file::{self, At, Mistake, line_of};
 use quarry_files::{member, read_regular_text};
@@ -119,7 +119,7 @@ pub(crate) struct SourcePlan {
 }
 
 impl SourcePlan {
-    pub(crate) fn of_directory(path: &Path) -> Self {
+    pub(crate) fn for_directory(path: &Path) -> Self {
         Self {
             name: path.display().to_string(),
             kind: SourceKind::Directory,
@@ -376,8 +376,8 @@ impl SplitPlan {
         self.parts.iter().map(part).collect()
     }
 
-    pub(crate) fn together(&self) -> Together {
-        if self.equal_queries { Together::Equal } else { Together::Related }
+    pub(crate) fn query_grouping(&self) -> QueryGrouping {
+        if self.equal_queries { QueryGrouping::Equal } else { QueryGrouping::Related }
     }
 }
 
@@ -390,7 +390,7 @@ pub(crate) struct ExportPlan {
     pub(crate) parts: Vec<String>,
 }
 
-fn are_of_fixes(exports: &[ExportPlan]) -> bool {
+fn are_all_localize(exports: &[ExportPlan]) -> bool {
     !exports.is_empty() && exports.iter().all(|export| export.format == LOCALIZE)
 }
 
@@ -532,7 +532,7 @@ impl Plan {
 
     /// Returns whether it needs no queries, candidates and labels, because it only exports issues with their fixes.
     pub(crate) fn is_of_fixes(&self) -> bool {
-        are_of_fixes(&self.exports)
+        are_all_localize(&self.exports)
     }
 
     /// Returns whether a model determines the categories of codes.

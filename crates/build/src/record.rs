@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_tell_texts_apart_and_hashes_do_not_see_white_space() {
+    fn ids_distinguish_texts_and_hashes_ignore_whitespace() {
         assert_ne!(id_of(&["ab", "c"]), id_of(&["a", "bc"]));
         assert_eq!(id_of(&["a"]).len(), 16);
         assert_eq!(normalized_hash(" a\n b"), normalized_hash("a b"));

@@ -64,7 +64,7 @@ pub(crate) struct Sample {
 impl Sample {
     /// A sample of `n_files` files, from the number that was read and the time at each block. The first block is not
     /// representative, as rules of languages are compiled when they are first needed.
-    fn of_files(n_files: usize, n_read: usize, blocks: &[(usize, Instant)]) -> Self {
+    fn from_files(n_files: usize, n_read: usize, blocks: &[(usize, Instant)]) -> Self {
         let timed = blocks.first().zip(blocks.last()).filter(|(first, last)| last.0 > first.0);
         let seconds = timed.map(|((first, begin), (last, end))| {
             (*end - *begin).as_secs_f64() / (last - first) as f64 * n_files as f64
@@ -145,13 +145,13 @@ struct Identity<'p> {
     content: &'p str,
 }
 
-pub(crate) struct Opened<'p> {
+pub(crate) struct OpenedSource<'p> {
     plan: &'p SourcePlan,
     tests: bool,
     content: Box<dyn Content + 'p>,
 }
 
-impl<'p> Opened<'p> {
+impl<'p> OpenedSource<'p> {
     /// Lists the files, and hashes them if asked for: without the hashes, the step is not that of the source. The plan
     /// file is not one of them, so that changing it does not change a source that it is in.
     pub(crate) fn open(
@@ -228,7 +228,7 @@ struct Stamped(Stamp);
 
 impl Stamped {
     fn read(path: &Path) -> Result<Self, BuildError> {
-        Ok(Self(Stamp::of(&std::fs::metadata(path).map_err(BuildError::read(path))?)))
+        Ok(Self(Stamp::from_metadata(&std::fs::metadata(path).map_err(BuildError::read(path))?)))
     }
 
     fn check(&self, plan: &SourcePlan) -> Result<(), BuildError> {

@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn of_those_who_begin_in_a_new_directory_at_once_one_works_there() {
+    fn only_one_of_concurrent_builds_works_in_a_new_directory() {
         let directory = tempfile::tempdir().unwrap();
         for round in 0..100 {
             let root = directory.path().join(format!("{round}/build"));

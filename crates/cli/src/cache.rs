@@ -195,7 +195,7 @@ pub fn run(args: &CacheArgs) -> anyhow::Result<ExitCode> {
 }
 
 impl State {
-    fn of(state: EntryState) -> Self {
+    fn new(state: EntryState) -> Self {
         match state {
             EntryState::Useful => Self::Useful,
             EntryState::Orphaned => Self::Orphaned,
@@ -314,7 +314,7 @@ fn list(kinds: &KindArgs) -> anyhow::Result<Listed> {
         path: entry.path,
         bytes: entry.bytes,
         last_used: entry.used.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
-        state: State::of(entry.state),
+        state: State::new(entry.state),
     };
     let entries: Vec<EntryView> = for_each(kinds, Kind::list)?.into_iter().map(view).collect();
     let bytes = entries.iter().map(|entry| entry.bytes).sum();
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_to_a_day() {
+    fn times_are_shown_to_the_day() {
         let before = |seconds| ago(SystemTime::now() - Duration::from_secs(seconds));
         assert_eq!([before(60), before(90_000), before(200_000)], ["today", "yesterday", "2 days ago"]);
         assert_eq!(ago(SystemTime::now() + DAY), "today");

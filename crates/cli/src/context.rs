@@ -110,7 +110,7 @@ pub fn run(mut args: ContextArgs) -> anyhow::Result<ExitCode> {
         let tokens = count_tokens(&found.text);
         let shown: Vec<_> = found.shown.iter().map(|unit| tree.index.unit(*unit)).collect();
         log::append(|| {
-            let mut record = Record::of_hits("context", tree, &query, shown.iter(), None);
+            let mut record = Record::from_hits("context", tree, &query, shown.iter(), None);
             record.tokens = Some(tokens);
             record.file_tokens = Some(file_tokens(&tree.index, &found.shown));
             record

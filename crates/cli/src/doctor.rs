@@ -99,25 +99,25 @@ pub fn run(mut args: DoctorArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Makes all checks, each as far as it can after others failed, and reports each when it is done.
-fn check_all(source: &SourceArgs, tell: &mut dyn FnMut(Check) -> io::Result<()>) -> io::Result<()> {
+fn check_all(source: &SourceArgs, report: &mut dyn FnMut(Check) -> io::Result<()>) -> io::Result<()> {
     let (checks, settings) = settings_files(&source.path);
-    checks.into_iter().try_for_each(&mut *tell)?;
+    checks.into_iter().try_for_each(&mut *report)?;
     let (tree, listing) = tree(source, &settings);
-    tell(tree)?;
+    report(tree)?;
     if let Some(listing) = &listing {
-        tell(known_languages(listing))?;
-        tell(watching(&source.path, found(source, &settings)))?;
+        report(known_languages(listing))?;
+        report(watching(&source.path, found(source, &settings)))?;
     }
     let (loads, model) = model(source, &settings);
-    tell(loads)?;
+    report(loads)?;
     if let Some(listing) = &listing {
         let options = source.options(&settings);
-        index_checks(source, &options, listing, model).into_iter().try_for_each(&mut *tell)?;
+        index_checks(source, &options, listing, model).into_iter().try_for_each(&mut *report)?;
     }
-    tell(terminal(&settings))?;
-    tell(searches())?;
+    report(terminal(&settings))?;
+    report(searches())?;
     #[cfg(feature = "data")]
-    tell(programs())?;
+    report(programs())?;
     Ok(())
 }
 
@@ -130,7 +130,7 @@ fn index_checks(
 ) -> Vec<Check> {
     let mut checks = Vec::new();
     let (path, open) = (source.path.clone(), options.clone());
-    let Some(status) = within(PATIENCE, move || Index::status(&path, &open)) else {
+    let Some(status) = run_within(PATIENCE, move || Index::status(&path, &open)) else {
         return vec![Check::warning(
             "index",
             too_long("the changes since the index was made were not"),
@@ -147,7 +147,7 @@ fn index_checks(
         };
         checks.extend(status.ignored.iter().map(of_others));
         let (path, open) = (source.path.clone(), options.clone());
-        checks.push(match within(PATIENCE, move || Index::damage(&path, &open)) {
+        checks.push(match run_within(PATIENCE, move || Index::damage(&path, &open)) {
             None => Check::warning("index", too_long("not all damage to it was"), NARROWER),
             Some(Ok(damage)) if !damage.is_empty() => {
                 let damage: Vec<String> =
@@ -163,7 +163,7 @@ fn index_checks(
 
 /// The result of some work, if it ends in time; otherwise the work goes on until the program ends, and is not waited
 /// for: a user who names a directory of millions of files, or one on a server that does not answer, needs a report.
-fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+fn run_within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || sender.send(work()));
     receiver.recv_timeout(limit).ok()
@@ -226,7 +226,7 @@ fn found(source: &SourceArgs, settings: &Settings) -> WalkOptions {
 
 fn tree(source: &SourceArgs, settings: &Settings) -> (Check, Option<Listing>) {
     let (path, options) = (source.path.clone(), found(source, settings));
-    let listing = match within(PATIENCE, move || walk::list(&path, &options)) {
+    let listing = match run_within(PATIENCE, move || walk::list(&path, &options)) {
         None => return (Check::warning("tree", too_long("not all of its files were"), NARROWER), None),
         Some(Ok(listing)) => listing,
         Some(Err(error)) => {
@@ -299,7 +299,7 @@ fn known_languages(listing: &Listing) -> Check {
 
 fn watching(root: &Path, options: WalkOptions) -> Check {
     let path = root.to_owned();
-    let Some(directories) = within(PATIENCE, move || walk::directories(&path, &options)) else {
+    let Some(directories) = run_within(PATIENCE, move || walk::directories(&path, &options)) else {
         return Check::warning("watch", too_long("not all of its directories were"), NARROWER);
     };
     let n_directories = directories.map_or(0, |directories| directories.len());
@@ -416,7 +416,7 @@ fn space(free: u64, needed: u64) -> Check {
 }
 
 fn terminal(settings: &Settings) -> Check {
-    let Terminal { color, links } = Terminal::of_stdout(settings::color_choice(settings));
+    let Terminal { color, links } = Terminal::detect(settings::color_choice(settings));
     let can = |able: bool, what: &str| format!("{}{what}", if able { "" } else { "no " });
     let found = format!("{}, {}", can(color, "colors"), can(links, "links"));
     if !io::stdout().is_terminal() {
@@ -477,7 +477,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_little_space_is_told_before_it_fails() {
+    fn too_little_space_is_reported_before_failing() {
         assert_eq!(space(1 << 30, 1 << 20).state, State::Ok);
         assert_eq!(space(1 << 30, 1 << 31).state, State::Warning);
         let full = space(4096, 1 << 10);
@@ -492,16 +492,16 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_is_not_waited_for() {
+    fn slow_checks_are_not_waited_for() {
         let (go_on, is_over) = mpsc::channel::<()>();
-        assert_eq!(within(Duration::from_millis(1), move || is_over.recv()), None);
+        assert_eq!(run_within(Duration::from_millis(1), move || is_over.recv()), None);
         drop(go_on);
-        assert_eq!(within(PATIENCE, || 1), Some(1));
+        assert_eq!(run_within(PATIENCE, || 1), Some(1));
         assert_eq!(too_long("not all of its files were"), "not all of its files were found in 10 s");
     }
 
     #[test]
-    fn a_directory_that_is_not_there_is_made_in_the_nearest_one() {
+    fn a_missing_directory_is_created_in_the_nearest_one() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(nearest_existing(&directory.path().join("a/b")), directory.path());
         assert_eq!(nearest_existing(directory.path()), directory.path());

@@ -142,20 +142,20 @@ mod connected {
         const PATIENCE: Duration = Duration::from_secs(10);
 
         /// Trees that an engine keeps.
-        pub struct Kept(pub Reader);
+        pub struct EngineTrees(pub Reader);
 
         /// Opens the trees of an engine, of which at most `max_bytes` are kept in memory.
         ///
         /// # Errors
         /// When it does not answer, or has trees of another model.
-        pub fn open(url: &str, model: Arc<dyn Embedder>, max_bytes: u64) -> anyhow::Result<Kept> {
+        pub fn open(url: &str, model: Arc<dyn Embedder>, max_bytes: u64) -> anyhow::Result<EngineTrees> {
             let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
             let options = ReadOptions { max_bytes, ..ReadOptions::default() };
             let engine = Arc::new(super::connect(url, PATIENCE)?);
-            Ok(Kept(Reader::open(engine, model, options)?))
+            Ok(EngineTrees(Reader::open(engine, model, options)?))
         }
 
-        impl Elsewhere for Kept {
+        impl Elsewhere for EngineTrees {
             fn index(&self, need: &Need) -> Result<Index, Error> {
                 let Self(reader) = self;
                 let found = match *need {

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     fn node(name: &'static str, combination: Combination, parts: Vec<Explanation>) -> Explanation {
-        Explanation { name, value: combination.of(&parts), combination: Some(combination), parts }
+        Explanation { name, value: combination.combine(&parts), combination: Some(combination), parts }
     }
 
     fn leaf(name: &'static str, value: f32) -> Explanation {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_says_how_its_number_comes_about() {
+    fn each_line_explains_its_number() {
         let share =
             node("share", Combination::Quotient, vec![leaf("BM25F", 3.0), leaf("of the best one", 4.0)]);
         let lexical = node("lexical", Combination::Product, vec![leaf("weight", 0.5), share]);

@@ -17,7 +17,7 @@ use quarry_session::models::{Quality, Rerank};
 use quarry_session::settings::Narrowing;
 use quarry_session::{Models, Notice, Notices, OpenChoice, Session, SessionError, byte_size};
 use quarry_text::counted;
-use quarry_walk::{WalkChoice, count_by_reason, skipped_in_words};
+use quarry_walk::{WalkChoice, count_by_reason, describe_skipped};
 use serde::Serialize;
 
 use crate::model::{RerankArgs, quality_parser};
@@ -284,7 +284,7 @@ impl<'a> Summary<'a> {
             return format!("{path}: {holds}, up to date{ahead}");
         }
         let reason = reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
-        let skipped: Vec<String> = skipped_in_words(&self.skipped).collect();
+        let skipped: Vec<String> = describe_skipped(&self.skipped).collect();
         let skipped =
             if skipped.is_empty() { String::new() } else { format!("; skipped {}", skipped.join(", ")) };
         format!("{path}: indexed {holds} in {:.1} s{reason}{ahead}{skipped}", took_ms / 1000.0)
@@ -319,7 +319,7 @@ impl SourceArgs {
             let events = |event: Event| notices(Notice::Event(&event));
             Index::open_or_build(&self.path, options, Some(model), &events)
         })?;
-        tell_unwritten(std::slice::from_ref(&opened));
+        warn_unwritten(std::slice::from_ref(&opened));
         Ok(opened)
     }
 }
@@ -377,7 +377,7 @@ impl SourcesArgs {
         let choice = model::ModelChoice { path, ..Default::default() };
         Ok(choice
             .reranked(self.open.rerank.as_ref(), settings)
-            .load(Path::new("."), &model::beside_the_program())?)
+            .load(Path::new("."), &model::bundled_model_directories())?)
     }
 
     /// Limits how much of the indexes is open at a time.
@@ -404,7 +404,7 @@ impl OpenArgs {
                 ignored: said(self.no_ignore, self.ignore),
             },
             rerank: self.rerank.clone(),
-            models: Models::in_directories(model::beside_the_program()),
+            models: Models::in_directories(model::bundled_model_directories()),
             pool: self.pool.clone(),
             ..OpenChoice::default()
         }
@@ -421,29 +421,29 @@ pub fn with_notices<T>(run: impl FnOnce(Notices) -> T) -> T {
             Notice::Event(event) => show(progress.get_or_insert_with(|| Progress::new("reading", 0)), event),
             Notice::Ready(_) => *progress = None,
             notice => match progress.as_ref() {
-                Some(progress) => progress.suspend(|| tell(notice)),
-                None => tell(notice),
+                Some(progress) => progress.suspend(|| print_notice(notice)),
+                None => print_notice(notice),
             },
         }
     })
 }
 
 /// Prints a notice about an index that is opened, but not the progress.
-pub fn tell(notice: Notice) {
+pub fn print_notice(notice: Notice) {
     match notice {
         Notice::Ignored(error @ SessionError::SeveralModels { .. }) => {
             output::note_once(&format!("{error}; searching both with that of the first"));
         }
         Notice::Ignored(error) => output::warn_once("searching without the settings of a tree", error),
         Notice::Unsearched(error) => output::note_once(&error.to_string()),
-        Notice::Opened(opened) => tell_unwritten(opened),
+        Notice::Opened(opened) => warn_unwritten(opened),
         Notice::Event(_) | Notice::Ready(_) => {}
     }
 }
 
 /// Reports that indexes could not be written, why, and what is searched instead. Indexes in memory are reported for
 /// the first one only: the cause is the same for the others.
-pub fn tell_unwritten(opened: &[Opened]) {
+pub fn warn_unwritten(opened: &[Opened]) {
     for Outdated { reason, error } in opened.iter().filter_map(|opened| opened.outdated.as_ref()) {
         output::warn_once(&format!("searching the existing index ({reason})"), error);
     }
@@ -457,7 +457,7 @@ pub fn tell_unwritten(opened: &[Opened]) {
 }
 
 /// Reports that an index in a tree is ignored.
-pub fn tell_ignored(path: &Path) {
+pub fn warn_ignored(path: &Path) {
     output::note_once(&format!("{} {IGNORED}; `quarry index --local` builds one there", path.display()));
 }
 
@@ -476,7 +476,7 @@ fn show(progress: &Progress, event: &Event) {
         Event::Rebuilding(reason) => {
             return progress.suspend(|| output::note(&format!("{reason}; rebuilding it")));
         }
-        Event::Ignored(path) => return progress.suspend(|| tell_ignored(path)),
+        Event::Ignored(path) => return progress.suspend(|| warn_ignored(path)),
         Event::Waiting => {
             return progress
                 .suspend(|| output::note("another process is building this index; waiting for it"));

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_build_lacks_is_told_on_the_command_line() {
+    fn disabled_subcommands_are_reported() {
         for (name, _, is_here) in COMMANDS {
             assert_eq!(Cli::command().find_subcommand(name).is_some(), is_here, "{name}");
             let said =

@@ -105,7 +105,7 @@ impl<'a> Record<'a> {
     }
 
     /// The record of a search just now, with its results.
-    pub fn of_hits<'h>(
+    pub fn from_hits<'h>(
         command: &'static str,
         tree: &Tree,
         query: &'a str,
@@ -174,7 +174,7 @@ pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
     let directory = directory()?;
     let (log, switch) = (directory.join(LOG_FILE), directory.join(SWITCH_FILE));
     match args.action {
-        Some(Action::Show) if args.savings => Savings::of(&read(&log)?).print(args.json)?,
+        Some(Action::Show) if args.savings => Savings::from_records(&read(&log)?).print(args.json)?,
         _ if args.savings => bail!("expected `quarry log show --savings`"),
         Some(_) if args.json => {
             bail!("--json works with `quarry log` and `quarry log show --savings` only")
@@ -233,7 +233,7 @@ pub struct Savings {
 
 impl Savings {
     /// Savings by the records in a log; those without tokens are of people, or of earlier versions.
-    fn of(records: &str) -> Self {
+    fn from_records(records: &str) -> Self {
         let mut savings = Self { tokenizer: "o200k_base", ..Self::default() };
         // The files that were opened since the last search.
         let mut opened: HashSet<String> = HashSet::new();
@@ -351,7 +351,7 @@ mod tests {
             r#"{"root": "/t", "results": [{"path": "a.py"}, {"path": "b.py"}, {"path": "a.py"}], "opened": 3, "tokens": 70, "file_tokens": 4000}"#,
             "not a record",
         ];
-        let savings = Savings::of(&records.join("\n"));
+        let savings = Savings::from_records(&records.join("\n"));
         assert_eq!((savings.searches, savings.opened), (1, 2));
         assert_eq!((savings.tokens_given, savings.tokens_of_files), (420, 4_000), "a file is read once");
         // Results that `context` shows in full count as read.
@@ -359,7 +359,7 @@ mod tests {
             r#"{"root": "/t", "results": [{"path": "a.py"}, {"path": "b.py"}], "opened": null, "tokens": 900, "file_tokens": 6000}"#,
             r#"{"root": "/t", "results": [{"path": "a.py"}, {"path": "b.py"}], "opened": 2, "tokens": 50, "file_tokens": 2000}"#,
         ];
-        let savings = Savings::of(&records.join("\n"));
+        let savings = Savings::from_records(&records.join("\n"));
         assert_eq!((savings.searches, savings.opened), (1, 3));
         assert_eq!((savings.tokens_given, savings.tokens_of_files), (950, 6_000));
     }

@@ -16,7 +16,7 @@ use quarry_session::settings::Settings;
 use quarry_session::{Notice, OpenChoice, Session, StatusView};
 use quarry_walk::WalkOptions;
 
-use crate::index::{SourcesArgs, tell};
+use crate::index::{SourcesArgs, print_notice};
 use crate::model::RerankArgs;
 use crate::precompute::Background;
 use crate::watch::{Changes, Message, next_changes};
@@ -43,9 +43,9 @@ pub fn run(args: LspArgs) -> anyhow::Result<ExitCode> {
         source.make_absolute()?;
         source.paths()
     };
-    let changed: Arc<OnceLock<Changed>> = Arc::default();
-    let told = Arc::clone(&changed);
-    let background = Background::start(move || told.get().into_iter().for_each(|changed| changed()));
+    let changed: Arc<OnceLock<OnChange>> = Arc::default();
+    let callback = Arc::clone(&changed);
+    let background = Background::start(move || callback.get().into_iter().for_each(|changed| changed()));
     let (choice, rerank) = (source.choice(), rerank.into());
     let trees = CommandLine { choice, rerank, paths, background, changed };
     Ok(match quarry_lsp::serve(io::stdin().lock(), io::stdout(), trees)? {
@@ -55,7 +55,7 @@ pub fn run(args: LspArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Callback for changes.
-type Changed = Arc<dyn Fn() + Send + Sync>;
+type OnChange = Arc<dyn Fn() + Send + Sync>;
 
 /// Opens trees as the command line and the settings of each say.
 struct CommandLine {
@@ -66,7 +66,7 @@ struct CommandLine {
     /// Embeds for re-rankers while the server is idle.
     background: Background,
     /// Callback for units that were embedded.
-    changed: Arc<OnceLock<Changed>>,
+    changed: Arc<OnceLock<OnChange>>,
 }
 
 impl CommandLine {
@@ -79,7 +79,7 @@ impl CommandLine {
     }
 
     fn states(&self, paths: &[PathBuf]) -> anyhow::Result<Vec<StatusView>> {
-        let state = |path: &PathBuf| Ok(StatusView::of(Index::status(path, &self.options(path))?));
+        let state = |path: &PathBuf| Ok(StatusView::new(Index::status(path, &self.options(path))?));
         paths.iter().map(state).collect()
     }
 
@@ -115,12 +115,12 @@ impl Opener for CommandLine {
 
     fn session(&self, paths: &[PathBuf], quality: Option<&str>) -> Session {
         let background = self.background.clone();
-        let told = move |notice: Notice| heed(&background, notice);
-        Session::new(paths.to_vec(), self.choice(quality)).lenient().waiting(PATIENCE, told)
+        let on_notice = move |notice: Notice| handle_notice(&background, notice);
+        Session::new(paths.to_vec(), self.choice(quality)).lenient().waiting(PATIENCE, on_notice)
     }
 
-    fn told(&self, notice: Notice) {
-        heed(&self.background, notice);
+    fn notify(&self, notice: Notice) {
+        handle_notice(&self.background, notice);
     }
 
     fn status(&self, paths: &[PathBuf]) -> Result<Vec<StatusView>, OpenError> {
@@ -132,10 +132,10 @@ impl Opener for CommandLine {
         let _ = self.changed.set(Arc::clone(&changed));
         let (sender, messages) = mpsc::channel();
         let (walks, indexes) = self.followed(paths);
-        let told = sender.clone();
+        let events = sender.clone();
         // It ends with the process, or when the folders change.
         thread::spawn(move || {
-            let mut changes = Changes::told(told, indexes);
+            let mut changes = Changes::watched(events, indexes);
             loop {
                 // Before checking for changes, so that none is missed.
                 changes.follow(&walks);
@@ -146,22 +146,22 @@ impl Opener for CommandLine {
                 }
             }
         });
-        Box::new(Watching(sender))
+        Box::new(WatchGuard(sender))
     }
 }
 
 /// Passes units of an index on to be embedded, and prints other notices.
-fn heed(background: &Background, notice: Notice) {
+fn handle_notice(background: &Background, notice: Notice) {
     match notice {
         Notice::Ready(index) => background.embed(index),
-        notice => tell(notice),
+        notice => print_notice(notice),
     }
 }
 
 /// Ends the watching when it is dropped.
-struct Watching(Sender<Message>);
+struct WatchGuard(Sender<Message>);
 
-impl Drop for Watching {
+impl Drop for WatchGuard {
     fn drop(&mut self) {
         // It may have ended.
         let _ = self.0.send(Message::Stop);

@@ -12,7 +12,7 @@ use quarry_session::Notice;
 use quarry_session::settings::Settings;
 use quarry_walk as walk;
 
-use crate::index::{SourcesArgs, tell, tell_ignored};
+use crate::index::{SourcesArgs, print_notice, warn_ignored};
 use crate::log::{self, Record};
 use crate::model::RerankArgs;
 use crate::precompute::Background;
@@ -42,7 +42,7 @@ pub fn run(mut args: McpArgs) -> anyhow::Result<ExitCode> {
         Index::ignored(path, &choice.options(settings))
             .into_iter()
             .flatten()
-            .for_each(|path| tell_ignored(&path));
+            .for_each(|path| warn_ignored(&path));
     }
     let n_changes = Arc::clone(&choice.n_changes);
     let embedded = move || _ = n_changes.fetch_add(1, Ordering::SeqCst);
@@ -60,11 +60,11 @@ pub fn run(mut args: McpArgs) -> anyhow::Result<ExitCode> {
             });
         };
         let background = Arc::clone(&background);
-        let told = move |notice: Notice| match notice {
+        let on_notice = move |notice: Notice| match notice {
             Notice::Ready(index) => background.embed(index),
-            notice => tell(notice),
+            notice => print_notice(notice),
         };
-        Workspace::new(paths, choice.clone()).with_observer(record).with_notices(told)
+        Workspace::new(paths, choice.clone()).with_observer(record).with_notices(on_notice)
     };
     quarry_mcp::serve_stdio(Trees::new(&paths, gives_way, make))?;
     Ok(ExitCode::SUCCESS)

@@ -62,12 +62,12 @@ pub fn load_static(path: Option<&Path>) -> Result<Option<quarry_embed::StaticMod
 /// When it is not installed.
 #[cfg(feature = "eval")]
 pub fn reranker() -> Result<PathBuf, EmbedError> {
-    quarry_session::models::reranker(&beside_the_program())
+    quarry_session::models::reranker(&bundled_model_directories())
 }
 
 /// The directories of models that come with the program: beside it in an archive, `share/quarry/models` of an
 /// installation, that of the repository that it was built in.
-pub fn beside_the_program() -> Vec<PathBuf> {
+pub fn bundled_model_directories() -> Vec<PathBuf> {
     let program = std::env::current_exe().and_then(|program| program.canonicalize()).ok();
     let Some(directory) = program.as_deref().and_then(Path::parent) else { return Vec::new() };
     let installed = directory.parent().map(|prefix| prefix.join("share/quarry/models"));

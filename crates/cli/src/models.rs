@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_model_needs_is_downloaded() {
+    fn only_files_of_a_model_are_downloaded() {
         let paths = [
             "README.md",
             "config.json",

@@ -68,13 +68,13 @@ pub fn write_records(path: &Path, records: impl Iterator<Item = impl Serialize>)
 fn cells(value: Value) -> Vec<(Vec<String>, String)> {
     let text = match value {
         Value::Object(members) => {
-            let of = |(key, value)| {
+            let member = |(key, value)| {
                 cells(value).into_iter().map(move |(mut keys, value)| {
                     keys.insert(0, String::clone(&key));
                     (keys, value)
                 })
             };
-            return members.into_iter().flat_map(of).collect();
+            return members.into_iter().flat_map(member).collect();
         }
         Value::Null => String::new(),
         Value::String(text) => text,

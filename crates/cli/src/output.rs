@@ -94,11 +94,11 @@ pub fn is_quiet() -> bool {
 /// files and servers.
 pub fn note(text: &str) {
     if !is_quiet() {
-        tell(text);
+        print_line(text);
     }
 }
 
-fn tell(text: &str) {
+fn print_line(text: &str) {
     // Without a stderr, nothing can be reported.
     let _ = writeln!(io::stderr().lock(), "quarry: {}", harmless(text));
 }
@@ -113,7 +113,7 @@ pub fn note_once(text: &str) {
 
 /// Prints an error and its causes to stderr.
 pub fn print_error(error: &anyhow::Error) {
-    tell(&with_causes(error.chain()));
+    print_line(&with_causes(error.chain()));
 }
 
 /// Prints once that something was done in spite of an error to stderr, with the error and its causes.
@@ -160,28 +160,28 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_that_its_error_names_is_told_once() {
-        let told = |error: anyhow::Error| with_causes(error.chain());
+    fn a_cause_in_its_error_is_printed_once() {
+        let message = |error: anyhow::Error| with_causes(error.chain());
         let full = || anyhow::Error::new(io::Error::other("no space left"));
         assert_eq!(
-            told(full().context("a.json cannot be written")),
+            message(full().context("a.json cannot be written")),
             "a.json cannot be written: no space left"
         );
         assert_eq!(
-            told(full().context("cannot write: no space left; make room")),
+            message(full().context("cannot write: no space left; make room")),
             "cannot write: no space left; make room"
         );
         let missing = || anyhow::Error::new(io::Error::from_raw_os_error(2));
         assert_eq!(
-            told(missing().context("a.toml: cannot be read; check the path and its permissions")),
+            message(missing().context("a.toml: cannot be read; check the path and its permissions")),
             "a.toml: no such file or directory; check the path"
         );
         assert_eq!(
-            told(missing().context("out/a.json: cannot be written")),
+            message(missing().context("out/a.json: cannot be written")),
             "out/a.json: cannot be written: no such file or directory"
         );
         assert_eq!(
-            told(full().context("the cache").context("the plan")),
+            message(full().context("the cache").context("the plan")),
             "the plan: the cache: no space left"
         );
     }

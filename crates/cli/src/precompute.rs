@@ -13,7 +13,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use crate::output;
 
 /// Time of embedding units after which it is reported.
-const TELL_EVERY: Duration = Duration::from_secs(60);
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Time until the next try while the computer runs on battery, or another process embeds the units.
 const RETRY: Duration = Duration::from_secs(30);
@@ -41,28 +41,28 @@ impl Background {
 }
 
 /// Indexes whose units are to be embedded, by their directories, with the number of units that were missing last.
-type Open = BTreeMap<Vec<PathBuf>, (Precomputation, Option<usize>)>;
+type OpenIndexes = BTreeMap<Vec<PathBuf>, (Precomputation, Option<usize>)>;
 
 /// Remaining work on an index.
 #[derive(PartialEq, Eq)]
-enum Rest {
+enum RemainingWork {
     Nothing,
     Units,
     /// Units that another process embeds.
     Elsewhere,
 }
 
-fn embed_all(received: &Receiver<Precomputation>, told: &dyn Fn()) {
+fn embed_all(received: &Receiver<Precomputation>, on_embedded: &dyn Fn()) {
     // One thread, in a pool of its own: searches go on.
-    let pool = ThreadPoolBuilder::new().num_threads(1).start_handler(|_| give_way()).build().ok();
-    let mut open = Open::new();
+    let pool = ThreadPoolBuilder::new().num_threads(1).start_handler(|_| lower_priority()).build().ok();
+    let mut open = OpenIndexes::new();
     loop {
         let mut goes_on = false;
         if !is_paused() {
             open.retain(|_, (work, missing)| {
-                let rest = embed(work, missing, pool.as_ref(), told);
-                goes_on |= rest == Rest::Units;
-                rest != Rest::Nothing
+                let rest = embed(work, missing, pool.as_ref(), on_embedded);
+                goes_on |= rest == RemainingWork::Units;
+                rest != RemainingWork::Nothing
             });
         }
         let patience = match open.is_empty() {
@@ -82,28 +82,28 @@ fn embed_all(received: &Receiver<Precomputation>, told: &dyn Fn()) {
     }
 }
 
-/// Embeds units for up to [`TELL_EVERY`]; `missing` is their number the last time.
+/// Embeds units for up to [`REPORT_INTERVAL`]; `missing` is their number the last time.
 fn embed(
     work: &Precomputation,
     missing: &mut Option<usize>,
     pool: Option<&ThreadPool>,
-    told: &dyn Fn(),
-) -> Rest {
+    on_embedded: &dyn Fn(),
+) -> RemainingWork {
     let begun = Instant::now();
-    let stop = || begun.elapsed() > TELL_EVERY || is_paused();
+    let stop = || begun.elapsed() > REPORT_INTERVAL || is_paused();
     let embed = || work.embed_in_background(&stop);
     match pool.map_or_else(embed, |pool| pool.install(embed)) {
         Ok(found) => {
             let last = missing.replace(found.missing);
             if found.embedded > 0 || last.is_some_and(|last| last != found.missing) {
-                told();
+                on_embedded();
             }
             match found {
-                PrecomputedCounts { is_elsewhere: true, .. } => Rest::Elsewhere,
+                PrecomputedCounts { is_elsewhere: true, .. } => RemainingWork::Elsewhere,
                 // Those of changed files are missing until the index is opened again.
-                PrecomputedCounts { embedded: 0, .. } if !is_paused() => Rest::Nothing,
-                PrecomputedCounts { missing: 0, .. } => Rest::Nothing,
-                _ => Rest::Units,
+                PrecomputedCounts { embedded: 0, .. } if !is_paused() => RemainingWork::Nothing,
+                PrecomputedCounts { missing: 0, .. } => RemainingWork::Nothing,
+                _ => RemainingWork::Units,
             }
         }
         Err(error) => {
@@ -111,13 +111,13 @@ fn embed(
             if work.is_required() {
                 output::warn_once("no vectors for re-ranking were computed; searches compute them", &error);
             }
-            Rest::Nothing
+            RemainingWork::Nothing
         }
     }
 }
 
 /// Lets all other threads and processes of the machine run first.
-fn give_way() {
+fn lower_priority() {
     // On other systems the priority is that of the whole process.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(None, 19);

@@ -108,7 +108,7 @@ pub fn run(mut args: RelatedArgs) -> anyhow::Result<ExitCode> {
         output::print(&places.chain(commits).collect::<String>())?;
     }
     if !args.json {
-        note(&subject, &tree, &found);
+        explain_histories(&subject, &tree, &found);
     }
     Ok(if found.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
@@ -202,7 +202,7 @@ fn diff_on_stdin() -> anyhow::Result<String> {
 }
 
 /// Reports the histories that were read, if that explains an answer.
-fn note(subject: &Subject, tree: &Tree, found: &Related) {
+fn explain_histories(subject: &Subject, tree: &Tree, found: &Related) {
     let histories = found.histories();
     match (subject, found.targets.as_slice()) {
         (Subject::Name(name), []) if Path::new(name).is_dir() => {

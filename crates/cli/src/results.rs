@@ -9,7 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ColorChoice};
 use quarry_index::RankingWeights;
 use quarry_session::settings::{Narrowing, SearchDefaults};
-use quarry_session::{Answer, Excerpt, KINDS, ResultView, Shown, UnitsRequest};
+use quarry_session::{Answer, DisplayOptions, Excerpt, KINDS, ResultView, UnitsRequest};
 use quarry_source::UnitKind;
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ pub struct FilterArgs {
     globs: Vec<String>,
     /// Only units of this kind (can be repeated); `quarry search --kind commit` finds commits of the history instead
     #[arg(long = "kind", value_name = "KIND", value_parser = kind_parser())]
-    kinds: Vec<Wanted>,
+    kinds: Vec<KindFilter>,
     /// Leave out generated code and lock files (otherwise ranked lower)
     #[arg(long)]
     no_generated: bool,
@@ -41,7 +41,7 @@ pub struct FilterArgs {
 
 /// A value of `--kind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum KindFilter {
     Unit(UnitKind),
     /// A commit of the history, instead of units.
     Commit,
@@ -53,9 +53,9 @@ impl FilterArgs {
     /// # Errors
     /// When commits are requested, which are not units.
     pub fn narrowing(&self) -> anyhow::Result<Narrowing> {
-        let kind = |wanted: &Wanted| match wanted {
-            Wanted::Unit(kind) => Ok(*kind),
-            Wanted::Commit => bail!("commits are found alone: `quarry search --kind commit QUERY PATH`"),
+        let kind = |wanted: &KindFilter| match wanted {
+            KindFilter::Unit(kind) => Ok(*kind),
+            KindFilter::Commit => bail!("commits are found alone: `quarry search --kind commit QUERY PATH`"),
         };
         Ok(Narrowing {
             languages: self.languages.clone(),
@@ -68,16 +68,16 @@ impl FilterArgs {
 
     /// Returns true if commits are requested, without any other restriction.
     pub fn wants_commits(&self) -> bool {
-        self.kinds == [Wanted::Commit] && self.languages.is_empty() && self.globs.is_empty()
+        self.kinds == [KindFilter::Commit] && self.languages.is_empty() && self.globs.is_empty()
     }
 }
 
-fn kind_parser() -> impl TypedValueParser<Value = Wanted> {
+fn kind_parser() -> impl TypedValueParser<Value = KindFilter> {
     let commit = PossibleValue::new("commit").hide(true);
     let kinds = KINDS.map(|(name, _)| PossibleValue::new(name)).into_iter().chain([commit]);
     PossibleValuesParser::new(kinds).map(|name| {
         let kind = KINDS.iter().find(|(known, _)| *known == name);
-        kind.map_or(Wanted::Commit, |(_, kind)| Wanted::Unit(*kind))
+        kind.map_or(KindFilter::Commit, |(_, kind)| KindFilter::Unit(*kind))
     })
 }
 
@@ -199,14 +199,14 @@ impl OutputArgs {
             }),
             per_file: self.files_with_matches,
             format,
-            terminal: Terminal::of_stdout(color),
+            terminal: Terminal::detect(color),
         }
     }
 }
 
 impl Layout {
     /// Parts of results that are shown.
-    pub fn shown(&self) -> Shown {
+    pub fn shown(&self) -> DisplayOptions {
         let excerpt = match (self.format, self.lines) {
             (Format::Vimgrep, _) => Excerpt::Declaration,
             (_, 0) => Excerpt::All,
@@ -215,7 +215,7 @@ impl Layout {
             (_, n) => Excerpt::Best(n),
         };
         let units = self.format != Format::Nothing && !self.per_file;
-        Shown { units, excerpt, context: self.context }
+        DisplayOptions { units, excerpt, context: self.context }
     }
 
     /// A request for at most `limit` results of a tree that was opened with its filters.

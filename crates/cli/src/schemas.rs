@@ -30,7 +30,7 @@ fn fields<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
 }
 
 /// A reference to the schema of a type.
-fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
@@ -40,7 +40,7 @@ fn commands() -> Vec<(&'static str, Vec<Part>, &'static str)> {
     vec![
         (
             "search",
-            vec![of::<Answer<SearchQuestion>>, of::<Commits>],
+            vec![schema_of::<Answer<SearchQuestion>>, schema_of::<Commits>],
             "With `--kind commit`, the second form.",
         ),
         one("similar", fields::<Answer<SimilarQuestion>>),
@@ -55,7 +55,11 @@ fn commands() -> Vec<(&'static str, Vec<Part>, &'static str)> {
         one("doctor", fields::<doctor::DoctorReport>),
         one("cache-list", fields::<cache::Listed>),
         one("cache-prune", fields::<cache::Removed>),
-        ("log", vec![of::<log::State>, of::<log::Savings>], "With `show --savings`, what agents were given."),
+        (
+            "log",
+            vec![schema_of::<log::State>, schema_of::<log::Savings>],
+            "With `show --savings`, what agents were given.",
+        ),
         one("languages", fields::<languages::LanguageList>),
         one("config", fields::<config::SettingsView>),
         one("eval", fields::<eval::benchmark::BenchmarkReport<'_>>),
@@ -65,32 +69,32 @@ fn commands() -> Vec<(&'static str, Vec<Part>, &'static str)> {
         one("eval-agreement", fields::<eval::agreement::AgreementReport<'_>>),
         (
             "eval-verdicts",
-            vec![of::<eval::verdicts::Classification<'_>>, of::<eval::verdicts::Calibration>],
+            vec![schema_of::<eval::verdicts::Classification<'_>>, schema_of::<eval::verdicts::Calibration>],
             "With columns of probabilities, the second form.",
         ),
         (
             "eval-repo",
-            vec![of::<eval::repo::RepositoryReport<'_>>, of::<eval::repo::AgreementReport<'_>>],
+            vec![schema_of::<eval::repo::RepositoryReport<'_>>, schema_of::<eval::repo::AgreementReport<'_>>],
             "With `--agreement`, the second form.",
         ),
         (
             "eval-repo-search",
-            vec![of::<eval::repo_search::RepoSearchReport>, of::<eval::reading::Printed<'_>>],
+            vec![schema_of::<eval::repo_search::RepoSearchReport>, schema_of::<eval::reading::Printed<'_>>],
             "With `--policy`, the second form.",
         ),
         (
             "eval-localize",
-            vec![of::<eval::localize::Printed<'_>>, of::<eval::reading::Printed<'_>>],
+            vec![schema_of::<eval::localize::Printed<'_>>, schema_of::<eval::reading::Printed<'_>>],
             "With `--policy`, the second form.",
         ),
         one("eval-related", fields::<quarry_eval::related::RelatedReport>),
         (
             "eval-protocol",
             vec![
-                of::<eval::protocol::ProtocolReport<'_>>,
-                of::<Vec<eval::protocol::ProtocolDescription>>,
-                of::<eval::protocol::ProtocolDescription>,
-                of::<BTreeMap<String, Option<f64>>>,
+                schema_of::<eval::protocol::ProtocolReport<'_>>,
+                schema_of::<Vec<eval::protocol::ProtocolDescription>>,
+                schema_of::<eval::protocol::ProtocolDescription>,
+                schema_of::<BTreeMap<String, Option<f64>>>,
             ],
             "With `--list`, all protocols, or one; with `--reliability`, Cronbach's alpha and average variance, by \
              measure and statistic.",
@@ -98,25 +102,25 @@ fn commands() -> Vec<(&'static str, Vec<Part>, &'static str)> {
         (
             "eval-tune",
             vec![
-                of::<eval::tune::TuningReport>,
-                of::<quarry_eval::repo_search::intent::Fitted>,
-                of::<eval::tune::Confidence>,
+                schema_of::<eval::tune::TuningReport>,
+                schema_of::<quarry_eval::repo_search::intent::Fitted>,
+                schema_of::<eval::tune::Confidence>,
             ],
             "With `--intent` or `--confidence`, the other forms.",
         ),
         (
             "eval-run",
-            vec![of::<quarry_eval::plan::Results>, of::<eval::plan::DryRun>],
+            vec![schema_of::<quarry_eval::plan::Results>, schema_of::<eval::plan::DryRun>],
             "With `--dry-run`, the second form.",
         ),
         (
             "judge-run",
             vec![
-                of::<judge::status::Status<'_>>,
-                of::<judge::run::JudgeEstimate>,
-                of::<quarry_judge::GenerationSummary>,
-                of::<judge::generate::GenerationEstimate>,
-                of::<quarry_judge::RereadSummary>,
+                schema_of::<judge::status::Status<'_>>,
+                schema_of::<judge::run::JudgeEstimate>,
+                schema_of::<quarry_judge::GenerationSummary>,
+                schema_of::<judge::generate::GenerationEstimate>,
+                schema_of::<quarry_judge::RereadSummary>,
             ],
             "The state of the plan after the run, or with `--dry-run` an estimate; with `--generate` or `--reread` what \
              these did.",
@@ -124,12 +128,12 @@ fn commands() -> Vec<(&'static str, Vec<Part>, &'static str)> {
         one("judge-status", fields::<judge::status::Status<'_>>),
         (
             "judge-study",
-            vec![of::<quarry_people::study::Study>, of::<quarry_judge::Calibration>],
+            vec![schema_of::<quarry_people::study::Study>, schema_of::<quarry_judge::Calibration>],
             "With `--calibration`, the second form.",
         ),
         (
             "judge-audit",
-            vec![of::<quarry_judge::AuditReport>, of::<quarry_build::LivingReport>],
+            vec![schema_of::<quarry_judge::AuditReport>, schema_of::<quarry_build::LivingReport>],
             "With `--now`, the second form.",
         ),
         one("data-check", fields::<data::check::CheckedFiles>),
@@ -137,27 +141,27 @@ fn commands() -> Vec<(&'static str, Vec<Part>, &'static str)> {
         one("data-describe", fields::<data::describe::DescriptionReport<'_>>),
         (
             "data-formats",
-            vec![of::<data::formats::FormatList>, of::<data::formats::FormatFields>],
+            vec![schema_of::<data::formats::FormatList>, schema_of::<data::formats::FormatFields>],
             "All formats, or the fields of one.",
         ),
         (
             "data-intent",
-            vec![of::<data::intent::IntentReport<'_>>, of::<data::intent::study::StudyReport>],
+            vec![schema_of::<data::intent::IntentReport<'_>>, schema_of::<data::intent::study::StudyReport>],
             "The queries by what they look for, or with `--labels` how well the rules agree with people.",
         ),
         (
             "data-pull",
-            vec![of::<data::pull::SetList>, of::<data::pull::Pulled<'_>>],
+            vec![schema_of::<data::pull::SetList>, schema_of::<data::pull::Pulled<'_>>],
             "The known data sets, or the downloaded one.",
         ),
-        ("data-build", vec![of::<data::build::BuildStatus<'_>>], "With `--status`."),
+        ("data-build", vec![schema_of::<data::build::BuildStatus<'_>>], "With `--status`."),
         (
             "data-report",
             vec![
-                of::<quarry_build::WrittenReport>,
-                of::<data::written::BuiltSteps>,
-                of::<data::depth::DepthReport>,
-                of::<quarry_build::Comparison>,
+                schema_of::<quarry_build::WrittenReport>,
+                schema_of::<data::written::BuiltSteps>,
+                schema_of::<data::depth::DepthReport>,
+                schema_of::<quarry_build::Comparison>,
             ],
             "Of a build without written queries, its steps; with `--depth` or `--against`, the last two forms.",
         ),
@@ -166,7 +170,7 @@ fn commands() -> Vec<(&'static str, Vec<Part>, &'static str)> {
         one("train-encoder", fields::<train::sweep::SweepReport>),
         (
             "tune",
-            vec![of::<tune::report::Report>, of::<tune::TuningUndone>],
+            vec![schema_of::<tune::report::Report>, schema_of::<tune::TuningUndone>],
             "With `--undo`, the second form.",
         ),
     ]

@@ -131,7 +131,7 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
             Some(unreadable) if answer.results.is_empty() => format!("{nothing}; {unreadable}"),
             _ => nothing.to_owned(),
         };
-        log::append(|| Record::of_hits("search", tree, query, hits.iter(), None));
+        log::append(|| Record::from_hits("search", tree, query, hits.iter(), None));
         anyhow::Ok((answer, layout, marks, nothing))
     };
     let (answer, layout, marks, nothing) = with_notices(|notices| session.ask(None, notices, search))?;
@@ -139,7 +139,7 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     mem::forget(session);
     let nothing = nothing.as_str();
     let unsure = "No match clearly answers the query; showing the closest ones";
-    results::print(&answer, &layout, &Words { nothing, unsure }, |text| marks.of(text))
+    results::print(&answer, &layout, &Words { nothing, unsure }, |text| marks.ranges(text))
 }
 
 /// Runs `quarry search --kind commit`.

@@ -20,7 +20,7 @@ use quarry_session::settings::{Narrowing, Settings};
 use quarry_session::{Notice, OpenChoice, Session, byte_size};
 use quarry_walk::WalkOptions;
 
-use crate::index::{SourcesArgs, tell};
+use crate::index::{SourcesArgs, print_notice};
 use crate::model::RerankArgs;
 use crate::output;
 use crate::precompute::Background;
@@ -180,7 +180,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         n_changes.fetch_add(1, Ordering::SeqCst);
         drop(reopened.send(Message::Changed { gone: Vec::new() }));
     });
-    let changes = Changes::told(sender, served.indexes()?);
+    let changes = Changes::watched(sender, served.indexes()?);
     // It ends with the process: an index that is being written remains unchanged.
     thread::spawn(move || served.follow(&trees, changes, &messages, &background));
     server.run();
@@ -243,7 +243,7 @@ impl Served {
         let choice = source.choice();
         let options = settings.iter().map(|settings| choice.options(settings)).collect();
         let model = choice.load_model(&paths, &settings)?;
-        let session = Arc::new(Session::new(paths.clone(), choice.clone()).waiting(PATIENCE, tell));
+        let session = Arc::new(Session::new(paths.clone(), choice.clone()).waiting(PATIENCE, print_notice));
         Ok(Self { session, choice, paths, settings, options, model })
     }
 
@@ -279,8 +279,8 @@ impl Served {
         background: &Background,
     ) {
         let notices = |notice: Notice| match notice {
-            Notice::Event(event) => tell_progress(trees, event),
-            notice => tell(notice),
+            Notice::Event(event) => report_progress(trees, event),
+            notice => print_notice(notice),
         };
         let (mut problem, mut is_first) = (String::new(), true);
         loop {
@@ -307,7 +307,7 @@ impl Served {
                 Err(error) => {
                     trees.expect(None);
                     let now = format!("{:#}", anyhow::Error::from(error));
-                    trees.tell(Progress { failure: Some(now.clone()), ..Progress::default() });
+                    trees.report(Progress { failure: Some(now.clone()), ..Progress::default() });
                     if now != problem {
                         output::note(&format!("{now}; trying again"));
                         problem = now;
@@ -331,7 +331,7 @@ impl Served {
     }
 }
 
-fn tell_progress(trees: &Trees, event: &Event) {
+fn report_progress(trees: &Trees, event: &Event) {
     let Some((share, message)) = event.progress() else { return };
-    trees.tell(Progress { share, message: message.to_owned(), failure: None });
+    trees.report(Progress { share, message: message.to_owned(), failure: None });
 }

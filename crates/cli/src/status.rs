@@ -12,11 +12,11 @@ use quarry_related::HistoryView;
 use quarry_session::models::{Quality, can_rerank};
 use quarry_session::{StatusView, kind_name};
 use quarry_text::counted;
-use quarry_walk::{WalkChoice, count_by_reason, skipped_in_words};
+use quarry_walk::{WalkChoice, count_by_reason, describe_skipped};
 use serde::Serialize;
 
-use crate::index::{SourceArgs, tell_ignored};
-use crate::model::beside_the_program;
+use crate::index::{SourceArgs, warn_ignored};
+use crate::model::bundled_model_directories;
 use crate::output::{self, printable};
 use crate::precompute;
 use crate::settings::Settings;
@@ -53,9 +53,9 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     // Joining an empty part would add a slash.
     let searched: PathBuf = status.root.join(&status.part).components().collect();
     let history = quarry_walk::base_directory(&searched).ok().and_then(quarry_related::history_status);
-    status.ignored.iter().for_each(|path| tell_ignored(path));
+    status.ignored.iter().for_each(|path| warn_ignored(path));
     if args.json {
-        output::print_json(&Printed { status: StatusView::of(status), history })?;
+        output::print_json(&Printed { status: StatusView::new(status), history })?;
     } else {
         output::print(&(text(&status, &settings) + &history.map(history_line).unwrap_or_default()))?;
     }
@@ -83,9 +83,9 @@ fn text(status: &Status, settings: &Settings) -> String {
     let models =
         if index.models.is_empty() { "none: words only".to_owned() } else { index.models.join(", ") };
     let _ = writeln!(text, "model    {models}");
-    let told = told(&index.remembered);
-    if !told.is_empty() {
-        let _ = writeln!(text, "options  {told}");
+    let options = remembered_options(&index.remembered);
+    if !options.is_empty() {
+        let _ = writeln!(text, "options  {options}");
     }
     let part = if status.part.is_empty() {
         String::new()
@@ -109,7 +109,7 @@ fn text(status: &Status, settings: &Settings) -> String {
 fn re_ranking(index: &IndexStatus, settings: &Settings) -> String {
     let (units, most) = (counted(index.units, "unit"), settings.background_units());
     let is_auto = settings.get(|layer| layer.quality) == Some(Quality::Auto);
-    let others = if !is_auto || !can_rerank(&beside_the_program()) {
+    let others = if !is_auto || !can_rerank(&bundled_model_directories()) {
         String::new()
     } else if index.units > most {
         format!(
@@ -132,7 +132,7 @@ fn re_ranking(index: &IndexStatus, settings: &Settings) -> String {
 }
 
 /// The options with which an index was made.
-fn told(remembered: &Remembered) -> String {
+fn remembered_options(remembered: &Remembered) -> String {
     let WalkChoice { max_bytes, hidden, ignored } = remembered.walk;
     let or = |choice: Option<bool>, yes: &str, no: &str| {
         choice.map(|choice| if choice { yes.to_owned() } else { no.to_owned() })
@@ -156,7 +156,7 @@ fn counts(mut counts: Vec<(&str, usize)>) -> String {
 fn left_out(index: &IndexStatus) -> String {
     let mut text = String::new();
     let counts = count_by_reason(&index.skipped);
-    for ((reason, &n), words) in counts.iter().zip(skipped_in_words(&counts)) {
+    for ((reason, &n), words) in counts.iter().zip(describe_skipped(&counts)) {
         let of_reason = index.skipped.iter().filter(|skipped| skipped.reason.to_string() == *reason);
         let examples: Vec<_> = of_reason.map(|skipped| printable(&skipped.path)).take(N_EXAMPLES).collect();
         let more = if n > examples.len() { ", …" } else { "" };

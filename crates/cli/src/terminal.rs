@@ -33,7 +33,7 @@ pub struct Terminal {
 
 impl Terminal {
     /// The features of stdout; `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` count if the user leaves the choice to us.
-    pub fn of_stdout(choice: ColorChoice) -> Self {
+    pub fn detect(choice: ColorChoice) -> Self {
         let color = match choice {
             ColorChoice::Auto => anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never,
             ColorChoice::Always => true,
@@ -63,7 +63,7 @@ impl Terminal {
     fn highlight(self, text: &str, matches: &[Range<usize>]) -> String {
         let end = text.char_indices().nth(MAX_LINE_CHARS).map_or(text.len(), |(end, _)| end);
         let (mut out, mut done) = (String::new(), 0);
-        for range in apart(matches).into_iter().filter(|range| range.start < end) {
+        for range in disjoint(matches).into_iter().filter(|range| range.start < end) {
             out.push_str(&printable(&text[done..range.start]));
             done = range.end.min(end);
             out.push_str(&self.paint(MATCH_STYLE, &text[range.start..done]));
@@ -77,7 +77,7 @@ impl Terminal {
 }
 
 /// Ranges without the parts that earlier ranges cover; `ranges` is ascending.
-pub fn apart(ranges: &[Range<usize>]) -> Vec<Range<usize>> {
+pub fn disjoint(ranges: &[Range<usize>]) -> Vec<Range<usize>> {
     let mut done = 0;
     let rest = |range: &Range<usize>| {
         let rest = range.start.max(done)..range.end;

@@ -22,12 +22,12 @@ use quarry_corpus::formats::write::NewDirectories;
 use quarry_corpus::toml_file::{self, Mistake};
 use quarry_embed::static_model::{StaticModel, write_model};
 use quarry_source::{FunctionPair, functions, language_called};
-use quarry_text::{counted, in_plain_words};
+use quarry_text::{counted, plain_message};
 use quarry_train::static_model::{HeldOutMrr, Progress, Settings, VocabularySize, choose, train};
 use quarry_train::{LeftOut, Teacher, clean, read_pairs};
 use serde::de::DeserializeOwned;
 
-pub use self::leakage::Allowed;
+pub use self::leakage::Permission;
 use crate::{output, progress, trained_queries};
 
 /// Maximum length of a line that is read to distinguish formats, in bytes.
@@ -119,7 +119,7 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
 pub fn training_pairs(
     path: &Path,
     files: ComparedFiles<'_>,
-    allowed: Allowed,
+    allowed: Permission,
 ) -> anyhow::Result<(Vec<FunctionPair>, String)> {
     check_regular(path)?;
     let (mut pairs, named) = if path.is_file() && is_training_pair(&first_line(path)?) {
@@ -127,7 +127,7 @@ pub fn training_pairs(
     } else {
         labeled_pairs(path)?
     };
-    let leakage = leakage::of_pairs(named, files, path, &pairs, allowed)?;
+    let leakage = leakage::check_pairs(named, files, path, &pairs, allowed)?;
     note_left_out(clean(&mut pairs));
     Ok((pairs, leakage))
 }
@@ -214,7 +214,7 @@ fn is_training_pair(line: &str) -> bool {
 }
 
 fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
-    let (pairs, _) = training_pairs(&args.pairs, ComparedFiles::default(), Allowed::Never)?;
+    let (pairs, _) = training_pairs(&args.pairs, ComparedFiles::default(), Permission::Never)?;
     let model = quarry_transformer::load(&args.model)?;
     let all: Vec<&FunctionPair> = pairs.iter().collect();
     let size = VocabularySize { words: args.words, bigrams: 0, query: 0 };
@@ -228,13 +228,13 @@ fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
         bar.set(n_done as u64, n_all as u64);
     })?;
     bar.finish_and_clear();
-    say(&bar, &format!("{}: {}", args.out.display(), counted(n_texts, "text")));
+    print_line(&bar, &format!("{}: {}", args.out.display(), counted(n_texts, "text")));
     Ok(ExitCode::SUCCESS)
 }
 
 fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
     let settings: Settings = read_settings(args.recipe.as_deref(), &args.settings)?;
-    let allowed = if args.allow_evaluation_data { Allowed::Now } else { Allowed::OnRequest };
+    let allowed = if args.allow_evaluation_data { Permission::Now } else { Permission::OnRequest };
     let files = ComparedFiles { named: &args.exclude, tolerated: &args.tolerate, ..ComparedFiles::default() };
     let (pairs, leakage) = training_pairs(&args.pairs, files, allowed)?;
     // Removed again unless something is written into it.
@@ -260,7 +260,7 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
                 bar.set(0, n_steps);
                 numbers = format!("{}, {n_validation} held out", counted(n_pairs, "pair"));
                 let (tokens, steps) = (counted(n_tokens, "token"), counted(n_steps, "step"));
-                say(&bar, &format!("{numbers}, {tokens}, {steps}"));
+                print_line(&bar, &format!("{numbers}, {tokens}, {steps}"));
             }
             Progress::Step { step, loss } => {
                 let mean = mean_loss.get_or_insert(loss);
@@ -273,7 +273,7 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
                 if let Some(HeldOutMrr { summary, name }) = mrr {
                     held_out = format!("held-out MRR {summary:.4} by summary, {name:.4} by name");
                 }
-                say(&bar, &format!("step {step}: loss {loss:.3}, {held_out}"));
+                print_line(&bar, &format!("step {step}: loss {loss:.3}, {held_out}"));
             }
         },
     )?;
@@ -299,7 +299,7 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
     let queries = trained_queries::listed(pairs.iter().map(|pair| pair.query.as_str()));
     write(trained_queries::FILE, queries.as_bytes())?;
     write("model.bin", &model)?;
-    say(&bar, &format!("{}: {}", args.out.join("model.bin").display(), counted(model.len(), "byte")));
+    print_line(&bar, &format!("{}: {}", args.out.join("model.bin").display(), counted(model.len(), "byte")));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -328,12 +328,12 @@ pub fn changed<T: DeserializeOwned>(mut table: toml::Table, changes: &[String]) 
     }
     match table.try_into() {
         Ok(settings) => Ok(settings),
-        Err(error) => bail!("--set {}: {}", changes.join(" "), in_plain_words(error.message())),
+        Err(error) => bail!("--set {}: {}", changes.join(" "), plain_message(error.message())),
     }
 }
 
 /// Prints a line on standard error, above the bar if there is one.
 #[expect(clippy::print_stderr, reason = "the command line speaks to the person who runs it")]
-fn say(bar: &progress::Progress, line: &str) {
+fn print_line(bar: &progress::Progress, line: &str) {
     bar.suspend(|| eprintln!("{}", output::harmless(line)));
 }

@@ -102,7 +102,7 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<ExitCode> {
     }
     let begin = begin(&untuned, &args.path)?;
     let in_place_of = untuned.name()?;
-    let known = Tuned::of(&tree).filter(|tuned| tuned.in_place_of == in_place_of);
+    let known = Tuned::for_tree(&tree).filter(|tuned| tuned.in_place_of == in_place_of);
     let before: Arc<dyn Embedder> = match known.as_ref().and_then(Tuned::path) {
         Some(path) => model::load(Some(&path))
             .with_context(|| format!("`quarry tune --undo {}` removes it", args.path.display()))?,
@@ -112,7 +112,7 @@ pub fn run(args: &TuneArgs) -> anyhow::Result<ExitCode> {
     let reading = progress::Progress::new("reading", 0);
     reading.show();
     let files = tree::read(&args.path)?;
-    let (mut split, pairs) = lessons::of(args, &files)?;
+    let (mut split, pairs) = lessons::collect(args, &files)?;
     drop(reading);
     check(&split, &pairs, &args.path)?;
     split.held_out.iter_mut().for_each(|set| set.questions.sample(MAX_ASKED, args.seed));

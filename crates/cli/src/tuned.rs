@@ -13,7 +13,7 @@ pub use quarry_session::tuned::{RECORD, Tuned, directory_of};
 pub fn all() -> Vec<Tuned> {
     let entries = quarry_session::tuned::directory().and_then(|directory| std::fs::read_dir(directory).ok());
     let record =
-        |entry: std::io::Result<std::fs::DirEntry>| Tuned::of(&Tuned::read(&entry.ok()?.path())?.tree);
+        |entry: std::io::Result<std::fs::DirEntry>| Tuned::for_tree(&Tuned::read(&entry.ok()?.path())?.tree);
     let mut all: Vec<Tuned> = entries.into_iter().flatten().filter_map(record).collect();
     all.sort_by(|a, b| a.tree.cmp(&b.tree));
     all
@@ -59,7 +59,7 @@ mod writing {
         let directory = directory_of(&tuned.tree)
             .context("this user has no state directory to keep a model in; set XDG_STATE_HOME or HOME")?;
         create_private_directory(&directory).with_context(|| new_file::cannot_write(&directory))?;
-        let before = Tuned::of(&tuned.tree);
+        let before = Tuned::for_tree(&tuned.tree);
         new_file::write_bytes(&directory.join(&tuned.file), model)?;
         new_file::write_json(&directory.join(RECORD), tuned)?;
         // Leftovers only waste space.

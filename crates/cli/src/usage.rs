@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use crate::Cli;
 
-    fn told(arguments: &[&str]) -> String {
+    fn printed(arguments: &[&str]) -> String {
         let error = Cli::try_parse_from(["quarry"].iter().chain(arguments)).err().unwrap_or_else(|| {
             panic!("{arguments:?} is a command line");
         });
@@ -103,15 +103,15 @@ mod tests {
     #[test]
     fn similar_commands_are_suggested_and_no_others() {
         let check = |arguments: &[&str], expected: &str| {
-            let told = told(arguments);
-            assert!(told.contains(&format!("exists: {expected}\n")), "{told}");
+            let printed = printed(arguments);
+            assert!(printed.contains(&format!("exists: {expected}\n")), "{printed}");
         };
         check(&["serach", "x"], "'search'");
         check(&["mpc"], "'mcp'");
         check(&["data", "chekc"], "'check'");
         check(&["judge", "stat"], "'status'");
         check(&["eval", "rnu", "plan.toml"], "'run'");
-        let unlike = told(&["frobnicate"]);
+        let unlike = printed(&["frobnicate"]);
         assert!(unlike.contains("unrecognized subcommand") && !unlike.contains("tip:"), "{unlike}");
     }
 
@@ -123,8 +123,8 @@ mod tests {
             (&["eval", "run"], "Run a benchmark plan"),
             (&["judge", "run"], "quarry judge run examples/judging/plan.toml"),
         ] {
-            let told = told(arguments);
-            assert!(told.contains("required") && told.contains(purpose), "{told}");
+            let printed = printed(arguments);
+            assert!(printed.contains("required") && printed.contains(purpose), "{printed}");
         }
     }
 

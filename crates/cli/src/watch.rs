@@ -93,7 +93,7 @@ pub fn run(mut source: SourceArgs, args: &WatchArgs, json: bool) -> anyhow::Resu
         background.embed(&opened.index);
         anyhow::Ok((opened, start.elapsed()))
     };
-    let tell = |summary: &Summary| {
+    let report = |summary: &Summary| {
         if json {
             return output::print_json(summary);
         }
@@ -103,13 +103,13 @@ pub fn run(mut source: SourceArgs, args: &WatchArgs, json: bool) -> anyhow::Resu
 
     let mut changes = match args.poll {
         Some(seconds) => Changes::Polled(Duration::from_secs(seconds)),
-        None => Changes::told(sender, vec![index]),
+        None => Changes::watched(sender, vec![index]),
     };
     let walk = Index::found(root, &options)?;
     let followed = [(root.clone(), walk)];
     changes.follow(&followed);
     let (opened, took) = refresh()?;
-    tell(&Summary::new(root, &opened, took))?;
+    report(&Summary::new(root, &opened, took))?;
     output::note(&changes.announcement());
     let mut problem = String::new();
     loop {
@@ -124,7 +124,7 @@ pub fn run(mut source: SourceArgs, args: &WatchArgs, json: bool) -> anyhow::Resu
             Ok((opened, took)) => {
                 problem.clear();
                 if opened.built.is_some() {
-                    tell(&Summary::new(root, &opened, took))?;
+                    report(&Summary::new(root, &opened, took))?;
                 }
             }
             // Reported once, however often it is retried.
@@ -175,7 +175,7 @@ fn stop_on_signal(sender: Sender<Message>, refreshing: Arc<AtomicBool>) -> anyho
 /// Source of the changes.
 pub enum Changes {
     /// Events of the system.
-    Told(Watched),
+    Watched(Watched),
     /// Polling at this interval.
     Polled(Duration),
 }
@@ -188,20 +188,20 @@ pub struct Watched {
 
 impl Changes {
     /// By events of the operating system; events in the directories of indexes are our own.
-    pub fn told(sender: Sender<Message>, indexes: Vec<PathBuf>) -> Self {
-        let tell = move |event: notify::Result<Event>| {
+    pub fn watched(sender: Sender<Message>, indexes: Vec<PathBuf>) -> Self {
+        let forward = move |event: notify::Result<Event>| {
             if let Some(message) = message(event, &indexes) {
                 // At shutdown, the receiver is gone.
                 let _ = sender.send(message);
             }
         };
-        match notify::recommended_watcher(tell) {
-            Ok(watcher) => Self::Told(Watched { watcher, directories: BTreeSet::new() }),
-            Err(error) => Self::polled_because(error),
+        match notify::recommended_watcher(forward) {
+            Ok(watcher) => Self::Watched(Watched { watcher, directories: BTreeSet::new() }),
+            Err(error) => Self::poll_after_error(error),
         }
     }
 
-    fn polled_because(error: notify::Error) -> Self {
+    fn poll_after_error(error: notify::Error) -> Self {
         let seconds = POLL.as_secs();
         output::note(&format!("{}; polling every {seconds} s instead", reason(error)));
         Self::Polled(POLL)
@@ -209,19 +209,19 @@ impl Changes {
 
     /// Watches the current directories of some trees.
     pub fn follow(&mut self, trees: &[(PathBuf, WalkOptions)]) {
-        let Self::Told(watched) = self else { return };
+        let Self::Watched(watched) = self else { return };
         // A tree that has gone is waited for.
         let directories = |(root, options): &(PathBuf, WalkOptions)| walk::directories(root, options);
         let there: BTreeSet<PathBuf> =
             trees.iter().flat_map(|tree| directories(tree).unwrap_or_default()).collect();
         if let Err(error) = watched.follow(there) {
-            *self = Self::polled_because(error);
+            *self = Self::poll_after_error(error);
         }
     }
 
     /// The watch on a directory ends when that is removed, and follows it when it is renamed.
     pub fn forget(&mut self, gone: &[PathBuf]) {
-        let Self::Told(Watched { watcher, directories }) = self else { return };
+        let Self::Watched(Watched { watcher, directories }) = self else { return };
         directories.retain(|directory| {
             let is_gone = gone.iter().any(|path| directory.starts_with(path));
             if is_gone {
@@ -235,14 +235,14 @@ impl Changes {
     /// Polling interval, if the system does not report changes.
     pub fn interval(&self) -> Option<Duration> {
         match self {
-            Self::Told(_) => None,
+            Self::Watched(_) => None,
             Self::Polled(interval) => Some(*interval),
         }
     }
 
     fn announcement(&self) -> String {
         let what = match self {
-            Self::Told(watched) => format!("watching {}", counted(watched.directories.len(), "directory")),
+            Self::Watched(watched) => format!("watching {}", counted(watched.directories.len(), "directory")),
             Self::Polled(interval) => format!("polling every {} s", interval.as_secs()),
         };
         format!("{what}; Ctrl-C stops it")
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_told_with_what_raises_it() {
+    fn the_limit_is_reported_with_its_remedy() {
         let full = notify::Error::new(ErrorKind::MaxFilesWatch);
         assert!(reason(full).contains(RAISE_LIMIT));
         let no_instance = notify::Error::io(io::Error::from_raw_os_error(LIMIT_ERRORS[1]));

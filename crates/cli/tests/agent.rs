@@ -127,7 +127,7 @@ fn context_and_outline_take_several_paths_and_context_a_query_from_stdin() {
 }
 
 #[test]
-fn what_context_gave_is_counted_against_the_files_that_it_is_from() {
+fn tokens_of_context_are_compared_with_those_of_its_files() {
     let fixture = Fixture::new();
     fixture.run(&["log", "on"]);
     let given = fixture.json(&["context", "HeaderParser.parse", "--json"]);
@@ -143,7 +143,7 @@ fn what_context_gave_is_counted_against_the_files_that_it_is_from() {
 
 #[cfg(unix)]
 #[test]
-fn a_hook_answers_guessed_words_and_fails_at_nothing() {
+fn a_hook_answers_guessed_words_and_never_fails() {
     let fixture = Fixture::new();
     let hook = |agent: &str, file: &str, event: &str, program: &str| {
         let install = ["agent", "install", agent, "--scope", "project", "--command", program];
@@ -181,10 +181,10 @@ fn a_hook_answers_guessed_words_and_fails_at_nothing() {
             ("command", "rg -i 'throttl|rate.?limit' | head -5"),
         ] {
             let answer: Value = serde_json::from_str(&run(&command, &call(name, value))).unwrap();
-            let told = &answer["hookSpecificOutput"];
-            assert_eq!(told["hookEventName"], event);
-            assert!(told["additionalContext"].as_str().unwrap().contains("tool context"), "{told}");
-            assert!(told.get("permissionDecision").is_none(), "the call is not decided on");
+            let hint = &answer["hookSpecificOutput"];
+            assert_eq!(hint["hookEventName"], event);
+            assert!(hint["additionalContext"].as_str().unwrap().contains("tool context"), "{hint}");
+            assert!(hint.get("permissionDecision").is_none(), "the call is not decided on");
             assert_eq!(run(&silent, &call(name, value)), "");
         }
         for (name, value) in [

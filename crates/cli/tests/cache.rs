@@ -75,7 +75,7 @@ fn canonical(fixture: &Fixture, path: &str) -> String {
 }
 
 #[test]
-fn what_is_kept_is_for_its_user_alone() {
+fn cached_files_are_private() {
     let fixture = user_of_everything();
     for (path, least) in [("cache/quarry", 20), ("state/quarry", 4), ("bench/.quarry", 5)] {
         let n = assert_private(&fixture.path(path));
@@ -84,7 +84,7 @@ fn what_is_kept_is_for_its_user_alone() {
 }
 
 #[test]
-fn what_is_kept_is_listed_and_what_nobody_needs_is_removed() {
+fn entries_are_listed_and_unneeded_ones_are_removed() {
     let fixture = user_of_everything();
     let entries = list(&fixture);
     assert_eq!(kinds(&entries), ["indexes", "indexes", "indexes", "vectors", "vectors", "answers"]);
@@ -144,7 +144,7 @@ fn kinds_and_ages_are_chosen() {
 }
 
 #[test]
-fn what_is_in_use_or_not_ours_is_left_alone_and_told() {
+fn entries_in_use_or_not_ours_are_kept_and_reported() {
     let fixture = user_of_everything();
     let index = fixture.json(&["status", "--json"])["index"].as_str().unwrap().to_owned();
     let lock = File::open(Path::new(&index).join("lock")).unwrap();
@@ -156,9 +156,9 @@ fn what_is_in_use_or_not_ours_is_left_alone_and_told() {
     let output =
         fixture.run(&["cache", "prune", "--all", "--kind", "indexes", "--kind", "vectors", "--json"]);
     assert_eq!(output.status.code(), Some(0));
-    let (told, pruned) = (stderr(&output), serde_json::from_slice::<Value>(&output.stdout).unwrap());
+    let (printed, pruned) = (stderr(&output), serde_json::from_slice::<Value>(&output.stdout).unwrap());
     for words in ["a running process uses it", "notes is not removed", "embeddings is a symbolic link"] {
-        assert!(told.contains(words), "{told}");
+        assert!(printed.contains(words), "{printed}");
     }
     assert_eq!(
         (pruned["removed"].as_array().unwrap().len(), pruned["left"].as_array().unwrap().len()),

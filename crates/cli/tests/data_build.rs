@@ -103,7 +103,7 @@ fn a_change_redoes_what_depends_on_it() {
 }
 
 #[test]
-fn what_is_wrong_is_said_and_leaves_the_build_as_it_was() {
+fn errors_are_reported_and_leave_the_build_unchanged() {
     let (fixture, directory) = example();
     let plan = directory.join("plan.toml");
     let out = fixture.path("out");
@@ -154,7 +154,7 @@ fn a_second_process_is_refused() {
 }
 
 #[test]
-fn a_rehearsal_says_what_is_to_be_done_and_writes_nothing() {
+fn a_rehearsal_lists_its_steps_and_writes_nothing() {
     let (fixture, directory) = example();
     let plan = directory.join("plan.toml");
     let out = fixture.path("out");
@@ -499,7 +499,7 @@ fn said(seen: &Seen) -> Reply {
 
 /// While a build judges, its cost and evidence are those of `quarry judge`, before, during and after.
 #[test]
-fn what_a_build_judges_is_estimated_followed_and_shown() {
+fn judging_in_a_build_is_estimated_followed_and_shown() {
     let is_open = Arc::new(AtomicBool::new(false));
     let server = Server::script({
         let is_open = Arc::clone(&is_open);
@@ -528,9 +528,12 @@ fn what_a_build_judges_is_estimated_followed_and_shown() {
 
     is_open.store(true, Ordering::SeqCst);
     let built = fixture.run(&["data", "build", plan]);
-    let told = stderr(&built);
-    assert!(built.status.success(), "{told}");
-    assert!(told.contains("pairs to judge\n  next ") && told.contains(" answers of models, "), "{told}");
+    let printed = stderr(&built);
+    assert!(built.status.success(), "{printed}");
+    assert!(
+        printed.contains("pairs to judge\n  next ") && printed.contains(" answers of models, "),
+        "{printed}"
+    );
     let state = fixture.json(&["judge", "status", plan, "--json"]);
     assert_eq!((&state["waiting"], &state["judge"]), (&json!(0), &json!("cosqa-plus")), "{state}");
     let (answers, tokens) = (state["answers"].as_u64().unwrap(), state["cost"]["tokens"].as_u64().unwrap());

@@ -86,7 +86,7 @@ fn labeled_data_is_trained_on_with_its_negatives() {
 }
 
 #[test]
-fn documentation_of_what_a_build_calls_is_what_a_command_prints() {
+fn documented_counts_match_the_build() {
     let fixture = Fixture::new();
     copy_examples("build", &fixture.path("tree/build"));
     let written = ["data", "build", "build/written.toml", "--out", "built"];

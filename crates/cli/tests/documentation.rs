@@ -86,7 +86,7 @@ fn pages() -> Vec<PathBuf> {
 }
 
 /// A text without what differs between runs and machines.
-fn without_what_varies(text: &str) -> String {
+fn normalized(text: &str) -> String {
     let mut text = text.to_owned();
     for (pattern, stands) in [
         (r"\d+(\.\d+)? (ms|s|seconds?|minutes?)\b", "[TIME]"),
@@ -100,13 +100,13 @@ fn without_what_varies(text: &str) -> String {
 
 /// Returns whether what a page has below a command is what the command printed.
 fn agrees(documented: &str, printed: &str) -> bool {
-    let pattern = without_what_varies(documented);
+    let pattern = normalized(documented);
     let lines = pattern.lines().map(|line| match line {
         "..." => "(.*\n)*?".to_owned(),
         line => format!("{}\n", regex::escape(line)),
     });
     let pattern = Regex::new(&format!("^{}$", lines.collect::<String>())).unwrap();
-    let printed = without_what_varies(printed);
+    let printed = normalized(printed);
     pattern.is_match(&if printed.is_empty() { printed } else { format!("{printed}\n") })
 }
 
@@ -240,7 +240,7 @@ fn the_readme_is_a_front_page() {
 }
 
 #[test]
-fn what_is_printed_otherwise_is_found() {
+fn changed_output_is_found() {
     let page =
         |printed: &str| format!("Text.\n\n```console\n$ echo 1 ms && echo two\n{printed}```\n\nMore.\n");
     for agreeing in ["2 ms\ntwo\n", "...\ntwo\n", "1 ms\n...\n", "...\n"] {

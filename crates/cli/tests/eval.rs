@@ -130,7 +130,7 @@ fn conventions_are_options() {
 }
 
 #[test]
-fn means_over_queries_without_an_answer_are_said() {
+fn means_over_queries_without_an_answer_are_reported() {
     let directory =
         directory_with(&[("qrels", "q1 0 a 1\nq2 0 a 0\n"), ("run", "q1 Q0 a 1 2 x\nq2 Q0 a 1 2 x\n")]);
     let score =
@@ -178,7 +178,7 @@ fn runs_are_compared_query_by_query() {
 }
 
 #[test]
-fn what_is_judged_next_could_change_the_order_of_runs() {
+fn the_next_judgments_could_change_the_order_of_runs() {
     let directory = converted();
     for method in ["bow", "bm25"] {
         json(directory.path(), &format!("eval ./score --method {method} --run {method} --json"));
@@ -502,7 +502,7 @@ fn a_plan_writes_its_page_beside_itself() {
 }
 
 #[test]
-fn what_fails_leaves_no_file_and_no_change() {
+fn failures_leave_no_file_and_no_change() {
     let directory = converted();
     let path = |name: &str| directory.path().join(name);
     // A run cannot hold the second query, so that the first was written before.

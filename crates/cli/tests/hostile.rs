@@ -50,7 +50,7 @@ fn a_limit_on_the_size_of_files_ends_no_search() {
 }
 
 #[test]
-fn what_no_definition_can_be_called_is_refused() {
+fn impossible_names_are_refused() {
     let fixture = Fixture::new();
     let refused = |subject: &str, words: &str| {
         for command in ["callers", "callees"] {

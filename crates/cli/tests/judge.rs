@@ -302,7 +302,7 @@ fn pairs_without_a_verdict_end_with_an_error() {
 }
 
 #[test]
-fn a_full_disk_stops_with_advice_and_keeps_what_was_there() {
+fn a_full_disk_stops_with_advice_and_keeps_existing_files() {
     let server = Server::script(|_, seen| model(seen));
     let fixture = Fixture::new();
     write_plan(&fixture, 3, &server.url());
@@ -328,8 +328,8 @@ fn a_damaged_answer_is_asked_for_again_with_a_warning() {
             damaged += 1;
         }
     }
-    let told = run("second");
-    assert!(told.contains("WARN") && told.contains("a damaged entry of the answer cache"), "{told}");
+    let printed = run("second");
+    assert!(printed.contains("WARN") && printed.contains("a damaged entry of the answer cache"), "{printed}");
     assert_eq!((damaged, server.count()), (2, 4));
     fs::set_permissions(fixture.path("tree/second"), Permissions::from_mode(0o640)).unwrap();
     assert!(!run("third").contains("damaged") && server.count() == 4);

@@ -46,19 +46,19 @@ fn ids_do_not_speak_to_the_terminal() {
 }
 
 #[test]
-fn what_no_price_is_known_of_costs_no_dollars() {
+fn models_without_a_price_cost_no_dollars() {
     let pairs: Vec<Value> = (0..3).map(pair).collect();
     for (entries, dollars) in [("", Value::Null), ("input_price = 1.0\noutput_price = 2.0", json!(0.00036))] {
         let (fixture, _server) = judged(entries, &pairs);
         let dry = fixture.run(&["judge", "run", "plan.toml", "--dry-run"]);
         let run = fixture.succeed(&["judge", "run", "plan.toml"]);
-        let told = [
+        let printed = [
             stderr(&dry),
             stdout(&run),
             stderr(&run),
             stdout(&fixture.run(&["judge", "show", "plan.toml", "p1"])),
         ];
-        assert_eq!(told.concat().contains('$'), !dollars.is_null(), "{told:?}");
+        assert_eq!(printed.concat().contains('$'), !dollars.is_null(), "{printed:?}");
         let status = fixture.json(&["judge", "status", "plan.toml", "--json"]);
         assert_eq!((&status["spent"]["tokens"], &status["spent"]["dollars"]), (&json!(330), &dollars));
         assert_eq!(status["per_pair"]["clear"]["dollars"].is_null(), dollars.is_null());
@@ -75,7 +75,7 @@ fn an_estimate_needs_no_key() {
 }
 
 #[test]
-fn an_error_tells_its_cause_once() {
+fn an_error_prints_its_cause_once() {
     let (fixture, _server) = judged("", &[pair(1)]);
     let plan = std::fs::read_to_string(fixture.path("tree/plan.toml")).unwrap();
     fixture.write("tree/file", "");

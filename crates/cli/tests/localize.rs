@@ -90,18 +90,18 @@ fn issues_are_asked_of_the_tree_before_the_fix() {
     }
     assert_eq!(report["comparisons"].as_array().unwrap().len(), 3);
     let values = lines(&fixture.path("tree/values.jsonl"));
-    let of = |id: &str, method: &str| {
+    let find = |id: &str, method: &str| {
         let is_it = |line: &&Value| line["query"] == id && line["method"] == method;
         values.iter().find(is_it).unwrap()
     };
     assert_eq!(values.len(), 4 * 4);
     // A function inside a function is the one around it, and `__init__` its class.
-    let gold = &of("b1", "hybrid")["functions"]["gold"];
+    let gold = &find("b1", "hybrid")["functions"]["gold"];
     assert_eq!(gold, &json!(["net/retry.py:Client.send", "net/retry.py:Client"]));
-    assert_eq!(of("b1", "hybrid")["modules"]["gold"], json!(["net/retry.py:Client"]));
-    assert_eq!(of("a1", "grep")["functions"]["found"][0], "table.py:read_table");
+    assert_eq!(find("b1", "hybrid")["modules"]["gold"], json!(["net/retry.py:Client"]));
+    assert_eq!(find("a1", "grep")["functions"]["found"][0], "table.py:read_table");
     assert_eq!(
-        of("a2", "grep")["functions"]["found"],
+        find("a2", "grep")["functions"]["found"],
         json!(["net.py:Client.send", "net.py:retry_with_backoff"])
     );
     let page = fs::read_to_string(fixture.path("tree/page.html")).unwrap();
@@ -199,11 +199,14 @@ fn changed_lines_are_places_to_find() {
     let lines_of = &report["methods"][0]["lines"];
     assert_eq!(lines_of["issues"], 3);
     let values = lines(&fixture.path("tree/values.jsonl"));
-    let of = |id: &str, measure: &str| {
+    let value = |id: &str, measure: &str| {
         values.iter().find(|line| line["query"] == id).unwrap()["lines"][measure].clone()
     };
-    assert_eq!((of("1", "hit@1"), of("1", "mrr"), of("1", "hunks@10")), (json!(1.0), json!(1.0), json!(1.0)));
-    assert_eq!((of("2", "mrr"), of("2", "context@2000")), (json!(1.0), json!(1.0)));
+    assert_eq!(
+        (value("1", "hit@1"), value("1", "mrr"), value("1", "hunks@10")),
+        (json!(1.0), json!(1.0), json!(1.0))
+    );
+    assert_eq!((value("2", "mrr"), value("2", "context@2000")), (json!(1.0), json!(1.0)));
     // The functions of the lines are gold.
     let gold = &values.iter().find(|line| line["query"] == "1").unwrap()["functions"]["gold"];
     assert_eq!(gold, &json!(["net.py:retry_with_backoff", "net.py:Client"]));

@@ -217,7 +217,7 @@ fn bad_arguments_are_refused_by_the_tool() {
 }
 
 #[test]
-fn what_is_not_a_message_is_answered_and_logged() {
+fn invalid_messages_are_answered_and_logged() {
     let mut server = Server::start();
     for line in ["garbage", "{", "\u{0}\u{1}", &"[".repeat(100_000), "{\"jsonrpc\":\"2.0\"}}"] {
         let (code, id, _) = server.error_of(line);
@@ -261,7 +261,7 @@ fn what_is_not_a_message_is_answered_and_logged() {
 }
 
 #[test]
-fn what_is_too_long_is_refused() {
+fn long_input_is_refused() {
     let mut server = Server::start();
     let line =
         format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"a":"{}"}}}}"#, "x".repeat(17 << 20));
@@ -380,22 +380,25 @@ fn an_id_in_use_is_not_taken_again_and_a_canceled_one_of_a_batch_not_waited_for(
 }
 
 #[test]
-fn progress_is_told_to_who_asks_for_it() {
+fn progress_is_reported_on_request() {
     let mut server = Server::start();
     let lock = server.lock();
     let id = server.ask_and_wait();
     drop(lock);
-    let mut told = vec![0.0];
+    let mut shares = vec![0.0];
     let answer = loop {
         let message = server.read();
         if message["id"] == json!(id) {
             break message;
         }
         assert_eq!(message["params"]["total"], 1.0, "{message}");
-        told.push(message["params"]["progress"].as_f64().unwrap());
+        shares.push(message["params"]["progress"].as_f64().unwrap());
     };
     assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("net.py:1-3"), "{answer}");
-    assert!(told.len() > 1 && told.is_sorted_by(|a, b| a < b) && told[told.len() - 1] <= 1.0, "{told:?}");
+    assert!(
+        shares.len() > 1 && shares.is_sorted_by(|a, b| a < b) && shares[shares.len() - 1] <= 1.0,
+        "{shares:?}"
+    );
     assert_eq!(server.end(), Some(0));
 }
 
@@ -415,7 +418,7 @@ fn a_canceled_call_has_no_answer_and_holds_nothing_up() {
 }
 
 #[test]
-fn what_the_client_has_open_is_searched_too() {
+fn roots_of_the_client_are_searched_too() {
     let mut server = Server::spawn_with(&["."]);
     let client = json!({"name": "test", "version": "1"});
     let capabilities = json!({"roots": {"listChanged": true}});
@@ -426,7 +429,7 @@ fn what_the_client_has_open_is_searched_too() {
     let other = server.directory.path().join("other tree");
     let roots =
         json!([{"uri": format!("file://{}", other.display()).replace(' ', "%20")}, {"uri": "https://a/b"}]);
-    let tell_roots = |server: &mut Server, roots: &Value| {
+    let send_roots = |server: &mut Server, roots: &Value| {
         let asked = server.read();
         assert_eq!(asked["method"], "roots/list", "{asked}");
         let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": roots}});
@@ -434,7 +437,7 @@ fn what_the_client_has_open_is_searched_too() {
         // A second answer to the same question is ignored.
         server.send(&answer.to_string());
     };
-    tell_roots(&mut server, &roots);
+    send_roots(&mut server, &roots);
     // It appears after it was named.
     fs::create_dir(&other).unwrap();
     fs::write(other.join("mail.py"), "def send_letter(address):\n    return post(address)\n").unwrap();
@@ -443,7 +446,7 @@ fn what_the_client_has_open_is_searched_too() {
     assert!(found.contains("1. \"other tree/mail.py\":1-2 function send_letter"), "{found}");
     server.check_answer("read_unit", json!({"path": "other tree/mail.py", "line": 1}), "mail.py\":1-2");
     server.send(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}).to_string());
-    tell_roots(&mut server, &json!([]));
+    send_roots(&mut server, &json!([]));
     while server.call("index_status", json!({})).0.contains("Tree ") {}
     assert_eq!(server.end(), Some(0));
 }

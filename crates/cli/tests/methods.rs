@@ -281,7 +281,7 @@ fn a_run_is_a_method_and_a_wrong_expression_is_pointed_at() {
 }
 
 #[test]
-fn a_plan_measures_the_same_model_of_another_server_anew() {
+fn a_plan_measures_the_same_model_of_another_server_again() {
     let (directory, servers) = (benchmark(), [server(), server()]);
     let plan = r#"
         title = "Servers"

@@ -316,8 +316,10 @@ fn the_model_of_a_quality_reranks_and_is_found_beside_the_program_or_pulled() {
     let tiny = tiny_bert().display().to_string();
     let other = fixture.json(&[&search[..], &["--reranker", &tiny]].concat());
     let cosine = |found: &Value| {
-        let of = |result: &&Value| result["path"] == "wait.py";
-        found["results"].as_array().unwrap().iter().find(of).unwrap()["parts"]["reranker"].as_f64().unwrap()
+        let is_expected = |result: &&Value| result["path"] == "wait.py";
+        found["results"].as_array().unwrap().iter().find(is_expected).unwrap()["parts"]["reranker"]
+            .as_f64()
+            .unwrap()
     };
     assert_ne!((cosine(&other), cosine(&other)), (0.0, cosine(&found)));
     let precompute = ["index", "--reranker", &tiny, "--json"];

@@ -75,7 +75,7 @@ impl Alone {
 }
 
 #[test]
-fn what_is_packed_is_pulled_once_and_then_used() {
+fn a_packed_model_is_pulled_once_and_then_used() {
     let alone = Alone::new();
     let (address, seen) = serve(|path| path.strip_prefix("/release/").map(archive), Duration::ZERO);
     let address = format!("{address}/release/");
@@ -169,7 +169,7 @@ fn a_pull_that_was_killed_is_resumed_and_two_at_once_pull_once() {
 }
 
 #[test]
-fn what_is_not_the_model_of_this_version_is_refused_and_leaves_nothing() {
+fn models_of_other_versions_are_refused_and_leave_nothing() {
     let alone = Alone::new();
     let whole = archive(ARCHIVE);
     let changed = packed("sed -i s/hidden/Hidden/ best/config.json", "best");

@@ -189,7 +189,7 @@ fn the_size_limit_is_for_the_text_of_the_cells() {
 }
 
 #[test]
-fn what_is_not_a_notebook_is_reported_and_left_out() {
+fn invalid_notebooks_are_reported_and_left_out() {
     let fixture = Fixture::new();
     fixture.write("tree/broken.ipynb", "{\"cells\": [\n  {\"cell_type\": \n");
     fixture.write("tree/deep.ipynb", &"[".repeat(1_000_000));

@@ -202,7 +202,7 @@ fn editors_get_a_line_and_a_column() {
 }
 
 #[test]
-fn quiet_says_it_with_the_exit_code() {
+fn quiet_reports_through_the_exit_code() {
     let fixture = shop();
     for (arguments, code) in [
         (&["search", "weights of a parcel", "-q"][..], 0),

@@ -118,12 +118,12 @@ fn the_values_of_each_query_are_written() {
     let text = std::fs::read_to_string(fixture.path("values.jsonl")).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for proxy in report["proxies"].as_array().unwrap() {
-        let of: Vec<&Value> = lines.iter().filter(|line| line["proxy"] == proxy["proxy"]).collect();
-        assert_eq!(proxy["questions"].as_u64().unwrap(), of.len() as u64);
+        let questions: Vec<&Value> = lines.iter().filter(|line| line["proxy"] == proxy["proxy"]).collect();
+        assert_eq!(proxy["questions"].as_u64().unwrap(), questions.len() as u64);
         for variant in proxy["variants"].as_array().unwrap() {
             let name = variant["name"].as_str().unwrap();
-            let values = of.iter().map(|line| line["ndcg@10"][name].as_f64().unwrap());
-            let mean = values.sum::<f64>() / of.len() as f64;
+            let values = questions.iter().map(|line| line["ndcg@10"][name].as_f64().unwrap());
+            let mean = values.sum::<f64>() / questions.len() as f64;
             assert!((mean - variant["ndcg@10"].as_f64().unwrap()).abs() < 1e-9, "{name}: {mean}");
         }
     }
@@ -148,7 +148,7 @@ fn the_results_are_also_a_page() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_said() {
+fn impossible_questions_are_reported() {
     let fixture = Fixture::new();
     fixture.write("empty/a.py", "x = 1\n");
     let output = fixture.run(&["eval", "repo", "../empty"]);

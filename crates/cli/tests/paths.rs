@@ -24,7 +24,7 @@ fn a_named_file_is_searched_although_all_files_around_it_became_ignored() {
 }
 
 #[test]
-fn a_named_file_is_searched_whatever_is_asked_about_ignored_and_hidden_files() {
+fn a_named_file_is_searched_regardless_of_ignored_and_hidden_options() {
     let fixture = Fixture::new();
     fixture.write("tree/.hidden.py", "def frobnicate():\n    pass\n");
     fixture.write("tree/out/made.py", "def frobnicate():\n    pass\n");
@@ -39,7 +39,7 @@ fn a_named_file_is_searched_whatever_is_asked_about_ignored_and_hidden_files() {
 }
 
 #[test]
-fn why_a_named_file_is_not_searched_is_told_with_and_without_an_index_around_it() {
+fn the_reason_for_skipping_a_named_file_is_reported_with_and_without_an_enclosing_index() {
     let fixture = Fixture::new();
     fixture.write("tree/sub/malformed.ipynb", "{");
     fixture.write("tree/sub/large.py", &"socket = 1\n".repeat(200_000));
@@ -109,7 +109,7 @@ fn tiny_model(fixture: &Fixture, name: &str) -> String {
 
 #[test]
 #[cfg(feature = "transformers")]
-fn lines_are_found_whatever_the_models_of_the_indexes() {
+fn lines_are_found_regardless_of_the_models() {
     let fixture = Fixture::new();
     fixture.write("other/socket.py", "def listen(port):\n    return bind(port)\n");
     let model = tiny_model(&fixture, "model");
@@ -130,7 +130,7 @@ fn lines_are_found_whatever_the_models_of_the_indexes() {
 
 #[test]
 #[cfg(feature = "transformers")]
-fn what_an_index_remembers_is_shown() {
+fn remembered_settings_are_shown() {
     let fixture = Fixture::new();
     fixture.write("tree/.quarry.toml", "max_bytes = 2000\n");
     let model = tiny_model(&fixture, "model");
@@ -179,7 +179,7 @@ fn what_an_index_remembers_is_shown() {
 
 #[test]
 #[cfg(unix)]
-fn what_is_asked_for_holds_although_the_index_cannot_be_written() {
+fn options_apply_when_the_index_cannot_be_written() {
     let fixture = Fixture::new();
     fixture.write("tree/.hidden.py", "def frobnicate_hidden():\n    pass\n");
     fixture.write("tree/.gitignore", "out\n");
@@ -193,26 +193,29 @@ fn what_is_asked_for_holds_although_the_index_cannot_be_written() {
         let output = fixture.run_without_space(&arguments);
         (stdout(&output), stderr(&output))
     };
-    let (files, told) = found(&["--hidden"]);
-    assert_eq!(files, ".hidden.py\n", "{told}");
-    assert!(told.contains("in memory") && told.contains("cannot write the index directory"), "{told}");
-    let (files, told) = found(&["--hidden", "--no-ignore"]);
-    assert_eq!(files, ".hidden.py\nout/made.py\n", "{told}");
+    let (files, printed) = found(&["--hidden"]);
+    assert_eq!(files, ".hidden.py\n", "{printed}");
+    assert!(
+        printed.contains("in memory") && printed.contains("cannot write the index directory"),
+        "{printed}"
+    );
+    let (files, printed) = found(&["--hidden", "--no-ignore"]);
+    assert_eq!(files, ".hidden.py\nout/made.py\n", "{printed}");
     // Without other options, the existing index answers.
     fixture.write("tree/more.py", &functions.replace("frobnicate", "calibrate"));
-    let (files, told) = found(&[]);
-    assert!(files.is_empty() && told.contains("searching the existing index (1 file new)"), "{told}");
+    let (files, printed) = found(&[]);
+    assert!(files.is_empty() && printed.contains("searching the existing index (1 file new)"), "{printed}");
 }
 
 #[test]
-fn what_keeps_an_index_from_being_written_is_told_once_and_not_to_the_quiet() {
+fn the_reason_for_not_writing_an_index_is_printed_once_and_not_with_quiet() {
     let fixture = Fixture::new();
     fixture.write("other/socket.py", "def listen(port):\n    return bind(port)\n");
     for arguments in
         [&["search", "open a socket", ".", "../other"][..], &["search", "-e", "def", ".", "../other"]]
     {
-        let told = fixture.run_without_cache(arguments);
-        assert_eq!(stderr(&told).matches("in memory").count(), 1, "{}", stderr(&told));
+        let output = fixture.run_without_cache(arguments);
+        assert_eq!(stderr(&output).matches("in memory").count(), 1, "{}", stderr(&output));
         let quiet = fixture.run_without_cache(&[arguments, &["-q"]].concat());
         assert_eq!(
             (quiet.status.code(), stderr(&quiet).as_str(), stdout(&quiet).as_str()),
@@ -268,7 +271,7 @@ fn globs_are_relative_to_the_current_directory_or_to_the_path() {
 }
 
 #[test]
-fn the_settings_of_each_tree_hold_in_it() {
+fn the_settings_of_each_tree_apply_in_it() {
     let fixture = Fixture::new();
     fixture.write("other/socket.py", "def listen(port):\n    return bind(port)\n");
     fixture.write("other/socket_test.py", "def test_socket():\n    assert listen(1)\n");

@@ -13,7 +13,7 @@ fn content() -> Vec<u8> {
 }
 
 #[test]
-fn a_download_that_was_killed_goes_on_and_says_that_nothing_verified_it() {
+fn a_killed_download_continues_and_says_that_it_is_unverified() {
     let fixture = Fixture::new();
     let (address, seen) = serve(|_| Some(content()), Duration::from_millis(20));
     let arguments = ["data", "pull", "advtest", "--from", &address, "--out", "got"];
@@ -48,7 +48,7 @@ fn another_file_than_that_of_the_table_is_refused() {
 
 #[cfg(unix)]
 #[test]
-fn a_full_disk_is_named_and_what_came_is_kept() {
+fn a_full_disk_is_reported_and_received_bytes_are_kept() {
     let fixture = Fixture::new();
     let (address, _) = serve(|_| Some(content()), Duration::ZERO);
     let got = fixture.run_without_space(&["data", "pull", "advtest", "--from", &address]);

@@ -78,7 +78,7 @@ fn every_command_has_a_manual_page() {
 }
 
 #[test]
-fn a_command_that_was_left_out_is_named_with_what_brings_it() {
+fn a_disabled_command_is_reported_with_its_feature() {
     let fixture = Fixture::new();
     let commands = commands(&fixture);
     for (name, feature) in [("eval", "eval"), ("judge", "data"), ("worker", "data"), ("mcp", "mcp")] {

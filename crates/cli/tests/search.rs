@@ -97,7 +97,7 @@ fn people_get_paths_that_open_from_where_they_are() {
 }
 
 #[test]
-fn what_is_not_there_exits_with_1_and_still_lists_results() {
+fn a_missing_subject_exits_with_1_and_still_lists_results() {
     let fixture = Fixture::new();
     let output = fixture.run(&["search", "zebra unicorn host recipes", "--json", "--threshold", "0.9"]);
     assert_eq!(output.status.code(), Some(1));
@@ -109,7 +109,7 @@ fn what_is_not_there_exits_with_1_and_still_lists_results() {
 }
 
 #[test]
-fn text_says_in_words_when_it_is_unsure() {
+fn low_confidence_is_stated_in_text() {
     let fixture = Fixture::new();
     let search =
         |arguments: &[&str]| fixture.run(&[&["search", "zebra unicorn host recipes"], arguments].concat());
@@ -207,7 +207,7 @@ fn index_says_what_it_did() {
 }
 
 #[test]
-fn the_index_lies_in_the_cache_or_where_asked() {
+fn the_index_is_in_the_cache_or_in_the_given_directory() {
     let fixture = Fixture::new();
     fixture.run(&["index"]);
     let in_cache: Vec<_> = fs::read_dir(fixture.path("cache/quarry/index")).unwrap().flatten().collect();
@@ -263,7 +263,7 @@ fn a_path_in_an_indexed_tree_uses_its_index() {
 }
 
 #[test]
-fn what_an_index_was_told_holds_until_it_is_told_otherwise() {
+fn options_of_an_index_hold_until_they_are_changed() {
     let fixture = Fixture::new();
     let large = format!("def frobnicate():\n    pass\n{}", "# Filler.\n".repeat(200_000));
     fixture.write("tree/large.py", &large);
@@ -384,7 +384,7 @@ fn without_a_cache_the_index_is_in_memory() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn where_nothing_can_be_made_the_index_is_in_memory() {
+fn without_a_writable_directory_the_index_is_in_memory() {
     let fixture = Fixture::new();
     for home in ["/proc/nonexistent", "/proc/self"] {
         let mut command = fixture.command(&["search", "open a socket", "-l", "-k", "1"]);
@@ -417,7 +417,7 @@ fn an_index_is_not_indexed() {
 
 /// An unreadable file is reported as such, not as one without the word.
 #[test]
-fn what_cannot_be_read_is_told() {
+fn unreadable_paths_are_reported() {
     let fixture = Fixture::new();
     fixture.write("tree/odd/binary.py", "socket = 1\0\n");
     fixture.write("tree/empty/empty.py", "");
@@ -448,9 +448,12 @@ fn what_cannot_be_read_is_told() {
         let pipe = Command::new("mkfifo").arg(fixture.path("tree/.gitignore")).status();
         assert!(pipe.unwrap().success());
         let output = fixture.run(&["search", "knit a woollen mitten"]);
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{told}");
-        assert!(told.contains("1 path could not be read, such as .gitignore: unreadable: a pipe"), "{told}");
+        let printed = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{printed}");
+        assert!(
+            printed.contains("1 path could not be read, such as .gitignore: unreadable: a pipe"),
+            "{printed}"
+        );
         set_permissions(fixture.path("tree/net.py"), Permissions::from_mode(0o000)).unwrap();
         if fs::read(fixture.path("tree/net.py")).is_err() {
             let words = "net.py: nothing to index; it is unreadable: Permission denied";
@@ -575,7 +578,7 @@ fn several_paths_are_ranked_together() {
 }
 
 #[test]
-fn what_no_word_of_the_query_is_in_can_be_explained_too() {
+fn results_without_words_of_the_query_can_be_explained() {
     let fixture = Fixture::new();
     fixture.write("tree/zero.txt", "1234567890\n");
     let output = fixture.succeed(&[

@@ -389,7 +389,7 @@ const SERVE_ONE: &[&str] =
 
 #[test]
 #[cfg(unix)]
-fn no_key_that_comes_with_a_plan_lets_anybody_in() {
+fn keys_in_a_plan_grant_no_access() {
     use std::os::unix::fs::PermissionsExt;
 
     let fixture = Fixture::new();

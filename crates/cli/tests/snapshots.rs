@@ -24,11 +24,11 @@ fn check(fixture: &Fixture, name: &str, commands: &[&str]) {
         writeln!(text, "exit code: {}\n", output.status.code().unwrap()).unwrap();
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/snapshots/{name}.txt"));
-    expect_file![path].assert_eq(&without_what_varies(fixture, &text));
+    expect_file![path].assert_eq(&normalized(fixture, &text));
 }
 
 /// A text without the paths, times and sizes of this run.
-fn without_what_varies(fixture: &Fixture, text: &str) -> String {
+fn normalized(fixture: &Fixture, text: &str) -> String {
     let directory = fixture.path("");
     let mut text = text.to_owned();
     for path in [directory.canonicalize().unwrap(), directory] {
@@ -46,7 +46,7 @@ fn without_what_varies(fixture: &Fixture, text: &str) -> String {
 }
 
 #[test]
-fn search_and_what_is_around_it() {
+fn search_and_related_commands() {
     let fixture = Fixture::new();
     check(
         &fixture,

@@ -38,7 +38,7 @@ fn status_builds_nothing_and_says_what_is_there() {
 }
 
 #[test]
-fn an_index_is_fresh_after_it_skipped_files_that_are_not_what_their_names_say() {
+fn an_index_is_fresh_after_skipping_files_with_misleading_names() {
     let fixture = Fixture::new();
     fixture.write("tree/binary.py", "x = '\0'\n");
     fixture.write("tree/.binary.py", "x = '\0'\n");
@@ -170,7 +170,7 @@ fn flip_a_bit(directory: &Path, extension: &str) -> bool {
 }
 
 #[test]
-fn a_damaged_index_is_told_and_built_again() {
+fn a_damaged_index_is_reported_and_rebuilt() {
     let fixture = Fixture::new();
     let search = || fixture.run(&["search", "open a socket"]);
     let expected = stdout(&search());

@@ -121,6 +121,6 @@ fn progress_is_shown_to_people_alone() {
     assert!(!shown.contains("left"), "{shown:?}");
     let quiet = on_terminal(&fixture, &["search", "open a socket", "http", "-q", "--index", "../other"]);
     assert_eq!(quiet, "");
-    let told = stderr(&fixture.run(&["index", "--rebuild", "--quality", "fast"]));
-    assert_eq!(told.lines().count(), 1, "{told}");
+    let printed = stderr(&fixture.run(&["index", "--rebuild", "--quality", "fast"]));
+    assert_eq!(printed.lines().count(), 1, "{printed}");
 }

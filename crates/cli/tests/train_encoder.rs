@@ -192,8 +192,8 @@ fn evaluation_data_is_refused_unless_it_is_allowed() {
     let (output, errors) = train(directory.path(), &words);
     assert!(output.status.success() && errors.contains("warning"), "{errors}");
     let card = fs::read_to_string(directory.path().join("allowed/README.md")).unwrap();
-    let told = "**the training data contain evaluation data: pair 11 (\"sort lines\"), whose code is in evaluation.json**";
-    assert!(card.contains(told), "{card}");
+    let statement = "**the training data contain evaluation data: pair 11 (\"sort lines\"), whose code is in evaluation.json**";
+    assert!(card.contains(statement), "{card}");
 }
 
 /// As with `--exclude` of `train static`, `tune` and `data pairs`, which read evaluation data by the same function.
@@ -405,13 +405,13 @@ fn the_card_of_a_static_model_names_evaluation_data_that_were_allowed() {
     assert!(!path("static").exists());
     let (code, errors) = train(&["--allow-evaluation-data"]);
     assert_eq!(code, Some(0), "{errors}");
-    let told = "**the training data contain evaluation data: pair 4 (\"reverse long strings slowly\"), whose query is in \
+    let statement = "**the training data contain evaluation data: pair 4 (\"reverse long strings slowly\"), whose query is in \
                 evaluation.jsonl**, which was allowed";
     let card = fs::read_to_string(path("static/README.md")).unwrap();
-    for text in [told, "--allow-evaluation-data", "4 pairs, 0 held out: `own.jsonl`", "dimension = 8"] {
+    for text in [statement, "--allow-evaluation-data", "4 pairs, 0 held out: `own.jsonl`", "dimension = 8"] {
         assert!(card.contains(text), "{text}\n{card}");
     }
-    assert!(errors.contains(told), "{errors}");
+    assert!(errors.contains(statement), "{errors}");
 }
 
 #[cfg(unix)]

@@ -150,7 +150,7 @@ fn a_model_that_is_no_better_is_not_kept() {
 }
 
 #[test]
-fn a_tuned_model_takes_the_place_of_the_one_that_it_was_made_from_only() {
+fn a_tuned_model_only_replaces_its_base_model() {
     let fixture = tree(true);
     assert_eq!(fixture.run(&TUNE).status.code(), Some(0));
     let kept = model(&fixture)["value"].clone();
@@ -207,7 +207,7 @@ fn pairs_about_held_out_functions_decide() {
 }
 
 #[test]
-fn what_cannot_be_tuned_is_said() {
+fn untunable_trees_are_reported() {
     let fixture = Fixture::new();
     check_error(&fixture.run(&["tune"]), "expected at least 64 and 30");
     check_error(&fixture.run(&["tune", "../none"]), "expected the directory of a source tree");

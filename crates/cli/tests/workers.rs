@@ -91,8 +91,8 @@ fn kills_of_workers_server_and_run_lose_nothing() {
     assert!(status.success(), "{status}");
     // A worker that is stopped has nothing to finish now, and ends well.
     for worker in &mut workers {
-        let told = Command::new("kill").arg(worker.0.id().to_string()).status().unwrap();
-        assert!(told.success() && worker.0.wait().unwrap().success());
+        let killed = Command::new("kill").arg(worker.0.id().to_string()).status().unwrap();
+        assert!(killed.success() && worker.0.wait().unwrap().success());
     }
     assert_eq!(labels(&killed), labels(&undisturbed));
     let mut asked: HashMap<String, usize> = HashMap::new();
@@ -111,7 +111,7 @@ fn kills_of_workers_server_and_run_lose_nothing() {
 }
 
 #[test]
-fn a_worker_that_cannot_work_is_told_why() {
+fn a_worker_that_cannot_work_says_why() {
     let fixture = Fixture::new();
     let worker = |arguments: &[&str]| {
         fixture.run(&[&["worker", "--nats", "nats://localhost:1", "--programs", "0"], arguments].concat())
@@ -137,7 +137,7 @@ fn a_worker_that_cannot_work_is_told_why() {
 
 /// A rehearsal asks nobody, so that it needs no server.
 #[test]
-fn a_dry_run_for_workers_waits_for_nobody() {
+fn a_dry_run_does_not_wait_for_workers() {
     let fixture = Fixture::new();
     write_plan(&fixture, 4, "http://127.0.0.1:1/v1", "");
     let run = fixture.succeed(&["judge", "run", "plan.toml", "--nats", "nats://127.0.0.1:1", "--dry-run"]);

@@ -9,25 +9,25 @@ use unicode_normalization::char::is_combining_mark;
 use unicode_security::skeleton;
 
 /// ASCII letters and digits by what they look like; a small and a capital letter may look like the same character.
-struct LookAlikes {
+struct Homoglyphs {
     small: HashMap<String, char>,
     capital: HashMap<String, char>,
 }
 
-static ASCII: LazyLock<LookAlikes> = LazyLock::new(|| {
+static ASCII: LazyLock<Homoglyphs> = LazyLock::new(|| {
     let by_look = |letters: &mut dyn Iterator<Item = char>| {
         let mut found = HashMap::new();
         for letter in letters {
-            found.entry(look_of(letter)).or_insert(letter);
+            found.entry(prototype(letter)).or_insert(letter);
         }
         found
     };
-    LookAlikes { small: by_look(&mut ('a'..='z').chain('0'..='9')), capital: by_look(&mut ('A'..='Z')) }
+    Homoglyphs { small: by_look(&mut ('a'..='z').chain('0'..='9')), capital: by_look(&mut ('A'..='Z')) }
 });
 
 /// The prototype of a character, by the table of Unicode Technical Standard 39, without strokes and accents; empty for
 /// an invisible one.
-fn look_of(c: char) -> String {
+fn prototype(c: char) -> String {
     skeleton(c.encode_utf8(&mut [0; 4])).filter(|c| !is_combining_mark(*c)).collect()
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn undisguised(text: &str) -> Cow<'_, str> {
             plain.push(c);
             continue;
         }
-        let look = look_of(c);
+        let look = prototype(c);
         let tables = match c.is_uppercase() {
             true => [&ASCII.capital, &ASCII.small],
             false => [&ASCII.small, &ASCII.capital],

@@ -10,7 +10,7 @@ use quarry_source::{extract, language_named};
 use quarry_text::counted;
 use serde::Deserialize;
 
-use crate::dataset::compared::{Added, ComparedCode, ComparedQuery, TextSet};
+use crate::dataset::compared::{ComparedCode, ComparedQuery, Insertion, TextSet};
 use crate::dataset::public::public_sets;
 use crate::dataset::{for_each, sources};
 use crate::disguise::undisguised;
@@ -126,7 +126,7 @@ impl EvaluationData {
                     self.texts.add_query(&ComparedQuery::new(query));
                 }
                 if let Some(code) = &pair.code.tokens {
-                    self.texts.add_code(&ComparedCode::of_text(code));
+                    self.texts.add_code(&ComparedCode::from_text(code));
                 }
             }
             Record::Query(query) => self.add_query(&query.text),
@@ -140,18 +140,18 @@ impl EvaluationData {
 
     pub fn add_query(&mut self, text: &str) {
         match self.texts.add_query(&ComparedQuery::new(text)) {
-            Added::New => self.counts.queries += 1,
-            Added::Short => self.counts.short += 1,
-            Added::Known => {}
+            Insertion::New => self.counts.queries += 1,
+            Insertion::Short => self.counts.short += 1,
+            Insertion::Known => {}
         }
     }
 
     /// Adds a code, detecting its language if the name is unknown.
     pub fn add_code(&mut self, text: &str, language: Option<&str>) {
         match self.texts.add_code(&ComparedCode::new(text, language)) {
-            Added::New => self.counts.codes += 1,
-            Added::Short => self.counts.short += 1,
-            Added::Known => {}
+            Insertion::New => self.counts.codes += 1,
+            Insertion::Short => self.counts.short += 1,
+            Insertion::Known => {}
         }
         let text = &*undisguised(text);
         // Other versions of a function have the same name and summary.
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_an_uncertain_form_are_refused_with_what_they_would_be_read_as() {
+    fn ambiguous_files_are_refused_with_their_possible_formats() {
         let directory = tempfile::tempdir().unwrap();
         let write = |name: &str, content: &str| {
             let path = directory.path().join(name);

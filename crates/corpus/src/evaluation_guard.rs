@@ -56,15 +56,15 @@ fn family(set: &PublicSet) -> &'static str {
 fn is_file_of(path: &Path, set: &PublicSet, file: &PublicFile) -> bool {
     let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
     let (name, directory) = (text(path.file_name()), text(path.parent().and_then(Path::file_name)));
-    let tells = directory == set.name || name.contains(family(set)) || file.sha256.is_some();
+    let is_distinctive = directory == set.name || name.contains(family(set)) || file.sha256.is_some();
     let has_length = || path.metadata().is_ok_and(|data| file.size.is_none_or(|size| size == data.len()));
-    name == file.name() && tells && has_length()
+    name == file.name() && is_distinctive && has_length()
 }
 
 /// The public set that a training file belongs to, by its name.
 fn family_of(path: &Path) -> Option<&'static str> {
-    let of = |set: &PublicSet| set.files.iter().any(|file| is_file_of(path, set, file));
-    public_sets().iter().find(|set| of(set)).map(family)
+    let contains = |set: &PublicSet| set.files.iter().any(|file| is_file_of(path, set, file));
+    public_sets().iter().find(|set| contains(set)).map(family)
 }
 
 /// The evaluation files of public sets in these directories, and in their subdirectories where `quarry data pull`
@@ -182,7 +182,7 @@ impl EvaluationGuard {
     }
 
     /// The public sets in the directories of these files, including the files themselves.
-    pub fn beside(files: &[PathBuf]) -> Result<Self, FormatError> {
+    pub fn for_files(files: &[PathBuf]) -> Result<Self, FormatError> {
         Self::read(evaluation_files(&directories(files).collect()).into_iter())
     }
 
@@ -224,7 +224,7 @@ impl EvaluationGuard {
             return false;
         }
         let query = ComparedQuery::new(&pair.query);
-        let codes = [ComparedCode::new(whole, Some(&pair.language)), ComparedCode::of_text(&pair.code)];
+        let codes = [ComparedCode::new(whole, Some(&pair.language)), ComparedCode::from_text(&pair.code)];
         self.sets.iter().any(|Set { data, .. }| {
             data.has_summary(&pair.name, &pair.query)
                 || data.has_query(&query)
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_public_sets_are_told_by_name_and_length() {
+    fn files_of_public_sets_are_recognized_by_name_and_length() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         for name in ["queries.csv", "cosqa-retrieval-train-19604.json", "test-00000-of-00001.parquet"] {
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_must_not_be_shared_unless_it_is_tolerated() {
+    fn shared_evaluation_texts_are_refused_unless_tolerated() {
         let directory = tempfile::tempdir().unwrap();
         let write = |name: &str, content: &str| {
             let path = directory.path().join(name);

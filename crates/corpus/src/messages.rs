@@ -196,7 +196,7 @@ fn question(
         if rule.first_words.contains(&first) {
             return Err(Rejection::new(&rule.name, first));
         }
-        if let Some(phrase) = rule.phrases.iter().find(|phrase| holds(&lower, phrase)) {
+        if let Some(phrase) = rule.phrases.iter().find(|phrase| contains_phrase(&lower, phrase)) {
             return Err(Rejection::new(&rule.name, phrase));
         }
         if let Some(number) = lower.split_whitespace().find(|word| rule.version_numbers && is_version(word)) {
@@ -228,7 +228,7 @@ fn is_odd(c: char) -> bool {
 }
 
 /// Returns whether a text contains a phrase as whole words.
-fn holds(text: &str, phrase: &str) -> bool {
+fn contains_phrase(text: &str, phrase: &str) -> bool {
     let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     text.match_indices(phrase).any(|(at, _)| {
         !is_letter(text[..at].chars().next_back()) && !is_letter(text[at + phrase.len()..].chars().next())
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn subjects_lose_what_is_not_about_the_code() {
+    fn subjects_are_stripped_of_process_text() {
         let both = |message: &str, expected: &str| {
             check(message, Scopes::Kept, expected);
             check(message, Scopes::Removed, expected);
@@ -425,12 +425,12 @@ mod tests {
         rejected("Retry \u{fffd}requests after timeout", "not text", "U+FFFD");
         rejected(&format!("Retry requests {}", "a".repeat(1 << 20)), "too long", "more than 300 characters");
         rejected(&"map key cache ".repeat(14), "too long", "more than 40 words");
-        let of = |parents, author: &str| {
+        let filter = |parents, author: &str| {
             let header =
                 Header { parents, author: author.into(), ..header("Retry requests after a timeout") };
             question_of_commit(&header, Scopes::Removed).unwrap_err().filter
         };
-        assert_eq!((of(2, ""), of(0, ""), of(1, "x[bot]")), ("merge", "first commit", "bot"));
+        assert_eq!((filter(2, ""), filter(0, ""), filter(1, "x[bot]")), ("merge", "first commit", "bot"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use quarry_text::in_plain_words;
+use quarry_text::plain_message;
 use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 
@@ -27,7 +27,7 @@ impl fmt::Display for Mistake {
 pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Mistake> {
     toml::from_str(text).map_err(|error| Mistake {
         line: quarry_files::line_of(text.as_bytes(), error.span().map_or(0, |span| span.start)),
-        problem: in_plain_words(error.message()),
+        problem: plain_message(error.message()),
     })
 }
 

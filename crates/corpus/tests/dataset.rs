@@ -9,7 +9,7 @@ use quarry_corpus::dataset::convert::{ConvertOptions, Grades, HideNames, Target,
 use quarry_corpus::dataset::dedupe::{ComparedText, Equality, dedupe};
 use quarry_corpus::dataset::describe::Census;
 use quarry_corpus::dataset::python_random::PythonRandom;
-use quarry_corpus::dataset::split::{Part, Together, split};
+use quarry_corpus::dataset::split::{Part, QueryGrouping, split};
 use quarry_corpus::dataset::{check, distractors, sources};
 use quarry_corpus::formats::FORMATS;
 use quarry_test_support::files::{contents_below, directory_with as directory};
@@ -206,7 +206,7 @@ fn checking_lists_every_problem_with_its_line() {
 }
 
 #[test]
-fn statistics_count_what_they_say() {
+fn statistics_are_correct() {
     let directory =
         directory(&[("a.json", QA), ("b.json", r#"[{"idx":"9","doc":"add  two","code":"x y","label":1}]"#)]);
     let census = |name: &str| {
@@ -248,7 +248,7 @@ fn splits_keep_queries_together_and_strata_even() {
     });
     let run = |out: &str, seed| {
         let out = directory.path().join(out);
-        let sizes = split(&sources, &parts, (seed, Together::Equal), &out).unwrap();
+        let sizes = split(&sources, &parts, (seed, QueryGrouping::Equal), &out).unwrap();
         let texts = ["train", "dev", "test"]
             .map(|name| fs::read_to_string(out.join(name).with_extension("jsonl")).unwrap());
         (sizes, texts)
@@ -310,8 +310,8 @@ fn nearly_equal_queries_and_those_with_one_answer_stay_in_one_part() {
             numbers[0].intersection(&numbers[1]).count(),
         )
     };
-    assert_eq!(split_groups(Together::Related, "related"), (vec![120, 60], 0));
-    let (sizes, n_shared) = split_groups(Together::Equal, "equal");
+    assert_eq!(split_groups(QueryGrouping::Related, "related"), (vec![120, 60], 0));
+    let (sizes, n_shared) = split_groups(QueryGrouping::Equal, "equal");
     assert!(sizes == [120, 60] && n_shared > 20, "{sizes:?} {n_shared}");
 }
 
@@ -333,7 +333,7 @@ fn parts_of_positives_have_no_query_without_one_and_nothing_that_does_not_match(
     let parts = [("train", 8.0, false), ("dev", 1.0, true), ("test", 1.0, true)]
         .map(|(name, weight, positives_only)| Part { name: name.into(), weight, positives_only });
     let out = directory.path().join("out");
-    let sizes = split(&sources, &parts, (1, Together::Equal), &out).unwrap();
+    let sizes = split(&sources, &parts, (1, QueryGrouping::Equal), &out).unwrap();
     let found: Vec<_> = sizes.iter().map(|size| (size.queries, size.rows, size.left_out)).collect();
     // 50 queries with a positive are split 40, 5 and 5; the others all go to the first part.
     assert_eq!(found, [(90, 90 * 2 + 40, 0), (5, 5, 10), (5, 5, 10)]);

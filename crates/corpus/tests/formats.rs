@@ -356,7 +356,7 @@ fn a_wrong_type_is_named_with_its_line_and_field() {
 }
 
 #[test]
-fn a_wrong_first_record_is_one_of_the_format_whose_names_it_has() {
+fn an_invalid_first_record_selects_the_format_by_its_names() {
     for (text, expected) in [
         (r#"{"query":"q","code":"c","label":"yes"}"#, "f:1: expected a whole number as `label`"),
         (r#"{"query":"q","code":"c","label":2}"#, "f:1: expected `label` from 0 to 1, found 2"),
@@ -373,7 +373,7 @@ fn a_wrong_first_record_is_one_of_the_format_whose_names_it_has() {
 }
 
 #[test]
-fn what_only_one_format_demands_is_named_with_its_line() {
+fn fields_required_by_one_format_are_reported_with_their_line() {
     const CSN99: &str = "Language,Query,GitHubUrl,Relevance,Notes\n";
     for (format, text, expected) in [
         (

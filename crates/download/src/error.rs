@@ -81,7 +81,7 @@ pub enum Failure {
 
 impl Failure {
     /// Returns whether it makes sense to ask again.
-    pub(crate) fn may_pass(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Length { .. } | Self::TooLong { .. } | Self::Hash { .. } => {
                 false
@@ -91,7 +91,7 @@ impl Failure {
         }
     }
 
-    pub(crate) fn of_reading(error: io::Error) -> Self {
+    pub(crate) fn from_read_error(error: io::Error) -> Self {
         Self::Broken { problem: error.to_string() }
     }
 }

@@ -102,7 +102,7 @@ pub fn download(
                 let brought_some =
                     part.len() >= before + LEAST_BYTES && !matches!(failure, Failure::Slow { .. });
                 in_vain = if brought_some { 0 } else { in_vain + 1 };
-                if !failure.may_pass() || in_vain >= ATTEMPTS {
+                if !failure.is_transient() || in_vain >= ATTEMPTS {
                     if part.len() == 0 {
                         part.discard()?;
                     }
@@ -251,7 +251,7 @@ fn attempt(
     let (mut since, mut in_window) = (Instant::now(), 0);
     loop {
         progress(part.len(), total);
-        let read = body.read(&mut buffer).map_err(Failure::of_reading)?;
+        let read = body.read(&mut buffer).map_err(Failure::from_read_error)?;
         if read == 0 {
             break;
         }

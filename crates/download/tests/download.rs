@@ -146,7 +146,7 @@ fn a_file_is_there_whole_and_is_not_asked_for_again() {
 }
 
 #[test]
-fn what_breaks_off_goes_on_where_it_stopped() {
+fn interrupted_downloads_resume() {
     let (destination, server) =
         (Destination::new(), serve(|_, request, stream| send(request, stream, 30_000)));
     destination.get(&server, &Expected::default()).unwrap();
@@ -158,7 +158,7 @@ fn what_breaks_off_goes_on_where_it_stopped() {
 }
 
 #[test]
-fn what_another_run_left_is_kept_and_a_part_of_elsewhere_is_not() {
+fn parts_of_another_run_are_kept_and_those_of_another_url_are_not() {
     for (origin, kept) in
         [("", 0), ("SAME\n\"one\"\n", 5), ("SAME\n", 5), ("http://elsewhere/\n\"one\"\n", 0)]
     {
@@ -273,7 +273,7 @@ fn a_file_that_is_not_there_is_named_at_once_and_a_busy_server_asked_again() {
 }
 
 #[test]
-fn a_server_that_stalls_or_drips_is_given_up_and_what_came_is_kept() {
+fn a_stalling_or_dripping_server_is_abandoned_and_received_bytes_are_kept() {
     let stalls = serve(|number, request, stream| {
         send(request, stream, if number == 0 { 50_000 } else { 0 })?;
         thread::sleep(Duration::from_secs(60));
@@ -317,7 +317,7 @@ fn redirects_are_followed_to_an_end() {
 }
 
 #[test]
-fn a_second_download_waits_for_nobody_and_harms_nothing() {
+fn a_concurrent_download_neither_waits_nor_interferes() {
     let (destination, server) = (
         Destination::new(),
         serve(|_, request, stream| {

@@ -74,7 +74,7 @@ fn check_refused(archive: &[u8], message: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_files_are_unpacked_whatever_their_order_and_the_directories_around_them() {
+fn files_are_unpacked_in_any_order_and_from_any_directory() {
     assert_eq!(unpacked(&archive(&RIGHT, |_| {})).0, Ok(()));
     let other = [("best/", &b""[..]), RIGHT[1], ("best/1_Pooling/", b""), ("../elsewhere/", b""), RIGHT[0]];
     let (result, mut names) = unpacked(&archive(&other, |_| {}));
@@ -136,7 +136,7 @@ fn other_content_is_refused() {
 }
 
 #[test]
-fn what_is_no_whole_archive_is_refused_wherever_it_ends() {
+fn truncated_archives_are_refused() {
     check_refused(b"<html>not found</html>", "expected a gzipped tar archive");
     check_refused(&packed(&[b'x'; 2000]), "expected a gzipped tar archive");
     let whole = archive(&RIGHT, |_| {});

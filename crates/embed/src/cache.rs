@@ -138,7 +138,7 @@ impl Store {
         header[24..].copy_from_slice(&(dimension as u64).to_le_bytes());
         let file = open_file(&path)?;
         let mut store = Self { path, file, header, dimension, offsets: HashMap::new(), end: 0 };
-        store.locked(Self::read_on)?;
+        store.locked(Self::read_appended)?;
         mark_used(&store.file);
         Ok(store)
     }
@@ -192,7 +192,7 @@ impl Store {
     }
 
     /// Reads the records appended since the last call.
-    fn read_on(&mut self) -> io::Result<()> {
+    fn read_appended(&mut self) -> io::Result<()> {
         let record_length = self.record_length();
         let length = self.file.metadata()?.len();
         let n_new = length.saturating_sub(self.end) / record_length as u64;
@@ -221,7 +221,7 @@ impl Store {
     fn get(&mut self, keys: &[u128]) -> HashMap<u128, Vec<f32>> {
         let mut rows = HashMap::new();
         let read = self.locked(|store| {
-            store.read_on()?;
+            store.read_appended()?;
             let mut record = vec![0; store.record_length()];
             for &wanted in keys {
                 let Some(&offset) = store.offsets.get(&wanted) else { continue };
@@ -244,7 +244,7 @@ impl Store {
     /// Appends vectors. If that fails, they are not cached.
     fn put(&mut self, rows: &[(u128, Vec<f32>)]) {
         let written = self.locked(|store| {
-            store.read_on()?;
+            store.read_appended()?;
             let mut records = Vec::new();
             for (key, vector) in rows.iter().filter(|(key, _)| !store.offsets.contains_key(key)) {
                 append(&mut records, *key, vector);
@@ -253,7 +253,7 @@ impl Store {
             store.file.set_len(store.end)?;
             store.file.seek(SeekFrom::Start(store.end))?;
             store.file.write_all(&records)?;
-            store.read_on()
+            store.read_appended()
         });
         if let Err(error) = written {
             self.warn(&format!("cannot be written; not caching vectors: {error}"));
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_cannot_be_made_is_an_error() {
+    fn an_uncreatable_directory_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
         fs::write(&file, "").unwrap();

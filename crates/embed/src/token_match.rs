@@ -73,7 +73,7 @@ impl StaticModel {
     /// belong to.
     #[must_use]
     pub fn query_words(&self, query: &str) -> QueryTokens<'_> {
-        self.tokens_of_query(query, WordVectors::of(self))
+        self.tokens_of_query(query, WordVectors::for_model(self))
     }
 
     fn tokens_of_query<'a>(&'a self, query: &str, words: Option<WordVectors<'a>>) -> QueryTokens<'a> {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_token_has_no_similarity() {
+    fn texts_without_tokens_have_no_similarity() {
         check("", "file", 0.0);
         check("file", "", 0.0);
         check("ü", "ü", 0.0);

@@ -30,7 +30,7 @@ pub(crate) struct WordVectors<'a> {
 
 impl WordVectors<'static> {
     /// Those that belong to a static model; `None` for another model than that of the program.
-    pub(crate) fn of(model: &StaticModel) -> Option<Self> {
+    pub(crate) fn for_model(model: &StaticModel) -> Option<Self> {
         let (header, rest) = BUILTIN.0.split_at(size_of::<Header>());
         let header: &Header = bytemuck::from_bytes(header);
         let (numbers, rows) = rest.split_at(header.n_tokens as usize * size_of::<u16>());
@@ -57,12 +57,12 @@ mod tests {
 
     #[test]
     fn the_words_belong_to_the_builtin_model_alone() {
-        let words =
-            WordVectors::of(&StaticModel::builtin()).expect("made for this model: bench/word_vectors.py");
+        let words = WordVectors::for_model(&StaticModel::builtin())
+            .expect("made for this model: bench/word_vectors.py");
         let n_rows = words.numbers.iter().filter(|number| **number > 0).count();
         assert_eq!(words.rows.len(), n_rows * words.dimension);
         assert!(words.numbers.iter().all(|number| usize::from(*number) <= n_rows));
         assert!(words.row(usize::MAX).is_none());
-        assert!(WordVectors::of(&model(2)).is_none());
+        assert!(WordVectors::for_model(&model(2)).is_none());
     }
 }

@@ -144,10 +144,10 @@ impl Evaluation {
     pub fn only(&self, measures: &[Measure]) -> Self {
         let position_of = |measure| self.measures.iter().position(|own| own == measure);
         let positions: Vec<usize> = measures.iter().filter_map(position_of).collect();
-        let of = |values: &Vec<f64>| positions.iter().map(|position| values[*position]).collect();
+        let select = |values: &Vec<f64>| positions.iter().map(|position| values[*position]).collect();
         Self {
             measures: positions.iter().map(|position| self.measures[*position]).collect(),
-            queries: self.queries.iter().map(|(query, values)| (query.clone(), of(values))).collect(),
+            queries: self.queries.iter().map(|(query, values)| (query.clone(), select(values))).collect(),
             confidences: self.confidences.clone(),
         }
     }
@@ -297,7 +297,7 @@ pub(crate) fn values(
 /// # Panics
 /// When `after` is shorter than `before`.
 #[must_use]
-pub fn most_moved(before: &[f64], after: &[f64], n: usize) -> Vec<usize> {
+pub fn largest_changes(before: &[f64], after: &[f64], n: usize) -> Vec<usize> {
     let change = |position: &usize| after[*position] - before[*position];
     let largest = |sign: f64| {
         let mut positions: Vec<usize> =
@@ -373,9 +373,11 @@ mod tests {
     #[test]
     fn gains_come_before_losses_and_the_largest_change_first() {
         let (before, after) = ([0.5, 0.0, 1.0, 0.25, 0.5, 0.5], [0.5, 1.0, 0.0, 0.75, 0.25, 1.0]);
-        assert_eq!(most_moved(&before, &after, 2), [1, 3, 2, 4]);
-        assert_eq!(most_moved(&before, &after, 9), [1, 3, 5, 2, 4]);
-        assert!(most_moved(&before, &before, 2).is_empty() && most_moved(&before, &after, 0).is_empty());
+        assert_eq!(largest_changes(&before, &after, 2), [1, 3, 2, 4]);
+        assert_eq!(largest_changes(&before, &after, 9), [1, 3, 5, 2, 4]);
+        assert!(
+            largest_changes(&before, &before, 2).is_empty() && largest_changes(&before, &after, 0).is_empty()
+        );
     }
     use quarry_corpus::formats::{Document, qrels, run};
     use std::path::Path;

@@ -75,21 +75,21 @@ pub fn mine(
             group.iter().copied().filter(|&number| seen.insert(key(pairs[number].code))).collect();
         let asking: Vec<usize> = group.iter().copied().filter(|&number| asks(&pairs[number])).collect();
         if !asking.is_empty() && codes.len() > 1 {
-            of_group(pairs, &codes, &asking, &answers, (method, load, judge, options), &mut found)?;
+            group_negatives(pairs, &codes, &asking, &answers, (method, load, judge, options), &mut found)?;
         }
         on_pairs(group.len());
     }
     Ok(found)
 }
 
-type How<'a> = (&'a Method, &'a LoadModel<'a>, &'a dyn Embedder, Options);
+type MiningSetup<'a> = (&'a Method, &'a LoadModel<'a>, &'a dyn Embedder, Options);
 
-fn of_group(
+fn group_negatives(
     pairs: &[Pair<'_>],
     codes: &[usize],
     asking: &[usize],
     answers: &HashMap<String, HashSet<String>>,
-    (method, load, judge, options): How<'_>,
+    (method, load, judge, options): MiningSetup<'_>,
     found: &mut Negatives,
 ) -> Result<(), EvalError> {
     let document =

@@ -48,7 +48,7 @@ impl Property {
 
     /// The class of a query with its judged documents, named so that text order is the natural order.
     #[must_use]
-    pub fn of(self, query: &Query, judged: &BTreeMap<String, i32>, languages: &Languages) -> String {
+    pub fn classify(self, query: &Query, judged: &BTreeMap<String, i32>, languages: &Languages) -> String {
         let relevant = || judged.iter().filter(|(_, grade)| **grade > 0).map(|(document, _)| document);
         match self {
             Self::Kind => kind(&query.text).into(),
@@ -104,12 +104,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queries_are_told_apart() {
+    fn queries_are_classified() {
         let judged =
             |grades: &[i32]| (0..).map(|id: u32| id.to_string()).zip(grades.iter().copied()).collect();
         let check = |text: &str, grades: &[i32], expected: [&str; 4]| {
             let query = Query { id: "q".into(), text: text.into() };
-            let found = Property::ALL.map(|property| property.of(&query, &judged(grades), &HashMap::new()));
+            let found =
+                Property::ALL.map(|property| property.classify(&query, &judged(grades), &HashMap::new()));
             assert_eq!(found[..4], expected, "{text}");
             assert_eq!(found[4], "unknown");
         };
@@ -128,13 +129,13 @@ mod tests {
     fn the_language_is_that_of_what_is_relevant() {
         let documents = ["a.py", "b.py", "c.go", "d"].map(|id| Document::new(id.into(), String::new()));
         let languages = languages(&documents);
-        let of = |judged: &[(&str, i32)]| {
+        let language = |judged: &[(&str, i32)]| {
             let judged = judged.iter().map(|(id, grade)| ((*id).to_owned(), *grade)).collect();
-            Property::Language.of(&Query { id: "q".into(), text: "x".into() }, &judged, &languages)
+            Property::Language.classify(&Query { id: "q".into(), text: "x".into() }, &judged, &languages)
         };
-        assert_eq!(of(&[("a.py", 1), ("b.py", 2), ("c.go", 0)]), "python");
-        assert_eq!(of(&[("a.py", 1), ("c.go", 1)]), "several");
-        assert_eq!(of(&[("c.go", 1), ("d", 1)]), "go");
-        assert_eq!(of(&[("d", 1)]), "unknown");
+        assert_eq!(language(&[("a.py", 1), ("b.py", 2), ("c.go", 0)]), "python");
+        assert_eq!(language(&[("a.py", 1), ("c.go", 1)]), "several");
+        assert_eq!(language(&[("c.go", 1), ("d", 1)]), "go");
+        assert_eq!(language(&[("d", 1)]), "unknown");
     }
 }

@@ -124,9 +124,9 @@ fn mmrr_is_the_least_reliable_by_cronbach_and_the_steadiest_by_variance() {
     for (measure, alpha, variance) in
         [("mmrr", 0.956, 0.0006), ("map", 0.990, 0.0071), ("mrr", 0.993, 0.0116)]
     {
-        let of = |name: &str| found[&format!("{measure}: {name}")];
-        assert!((of("cronbach alpha") - alpha).abs() < 5e-4, "{measure} {found:?}");
-        assert!((of("average variance") - variance).abs() < 6e-5, "{measure} {found:?}");
+        let value = |name: &str| found[&format!("{measure}: {name}")];
+        assert!((value("cronbach alpha") - alpha).abs() < 5e-4, "{measure} {found:?}");
+        assert!((value("average variance") - variance).abs() < 6e-5, "{measure} {found:?}");
     }
     assert!((found["mmrr: cronbach alpha"] - 0.9558).abs() < 5e-5, "{found:?}");
     // The published variance of 0.0004 is neither the population variance nor the sample variance.

@@ -89,7 +89,7 @@ pub enum PruneOutcome {
 impl PruneOutcome {
     /// The outcome of an attempt to remove this many bytes.
     #[must_use]
-    pub fn of(removed: io::Result<()>, bytes: u64) -> Self {
+    pub fn new(removed: io::Result<()>, bytes: u64) -> Self {
         match removed {
             Ok(()) => Self::Removed(bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Self::Removed(bytes),

@@ -95,7 +95,7 @@ pub enum EntryKind {
 
 impl EntryKind {
     /// Converts the standard library's type.
-    pub(crate) fn of(found: FileType) -> Self {
+    pub(crate) fn from_file_type(found: FileType) -> Self {
         if found.is_symlink() {
             Self::Link
         } else if found.is_dir() {
@@ -224,7 +224,7 @@ impl<H: Handle> DirectoryAt<H> {
     }
 
     fn access(&self, relative: &Path, access: Access) -> io::Result<File> {
-        let (around, name) = self.around(relative)?;
+        let (around, name) = self.parent(relative)?;
         around.handle.file(&name, access)
     }
 
@@ -241,7 +241,7 @@ impl<H: Handle> DirectoryAt<H> {
     /// # Errors
     /// When it is missing or reached through a link.
     pub fn entry(&self, relative: &Path) -> io::Result<Entry> {
-        let (around, name) = self.around(relative)?;
+        let (around, name) = self.parent(relative)?;
         around.handle.entry(&name)
     }
 
@@ -262,7 +262,7 @@ impl<H: Handle> DirectoryAt<H> {
     }
 
     fn create_directory_for(&self, relative: &Path, readers: Readers) -> io::Result<Self> {
-        let (around, name) = self.around(relative)?;
+        let (around, name) = self.parent(relative)?;
         around.handle.make_directory(&name, readers)?;
         around.directory(Path::new(&name))
     }
@@ -300,7 +300,7 @@ impl<H: Handle> DirectoryAt<H> {
     /// # Errors
     /// When it cannot be renamed.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.handle.rename(one(from)?, one(to)?)
+        self.handle.rename(single_component(from)?, single_component(to)?)
     }
 
     /// Replaces a file in this directory by renaming, so that a reader sees the old content or the new, never a mixture.
@@ -330,7 +330,7 @@ impl<H: Handle> DirectoryAt<H> {
     /// # Errors
     /// When it is missing.
     pub fn remove_file(&self, relative: &Path) -> io::Result<()> {
-        let (around, name) = self.around(relative)?;
+        let (around, name) = self.parent(relative)?;
         around.handle.remove_file(&name)
     }
 
@@ -339,7 +339,7 @@ impl<H: Handle> DirectoryAt<H> {
     /// # Errors
     /// When it is missing or not empty.
     pub fn remove_directory(&self, relative: &Path) -> io::Result<()> {
-        let (around, name) = self.around(relative)?;
+        let (around, name) = self.parent(relative)?;
         around.handle.remove_directory(&name)
     }
 
@@ -364,7 +364,7 @@ impl<H: Handle> DirectoryAt<H> {
     }
 
     /// The parent directory of a path, and its name there.
-    fn around(&self, relative: &Path) -> io::Result<(Self, OsString)> {
+    fn parent(&self, relative: &Path) -> io::Result<(Self, OsString)> {
         let mut names = names(relative)?;
         let name = names.pop().ok_or_else(|| outside(relative))?;
         Ok((self.directory(&names.iter().collect::<PathBuf>())?, name.to_owned()))
@@ -393,7 +393,7 @@ fn names(relative: &Path) -> io::Result<Vec<&OsStr>> {
 }
 
 /// The only component of a path.
-fn one(name: &str) -> io::Result<&OsStr> {
+fn single_component(name: &str) -> io::Result<&OsStr> {
     match names(Path::new(name))?.as_slice() {
         [name] => Ok(name),
         _ => Err(outside(Path::new(name))),

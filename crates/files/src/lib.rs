@@ -168,7 +168,7 @@ pub fn read_start(file: File, limit: u64) -> io::Result<Vec<u8>> {
 }
 
 fn check_regular(found: &Metadata) -> io::Result<()> {
-    EntryKind::of(found.file_type()).check_file()
+    EntryKind::from_file_type(found.file_type()).check_file()
 }
 
 #[cfg(test)]
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn links_that_a_user_names_are_followed_but_not_to_what_has_no_end() {
+    fn named_links_are_followed_but_not_to_endless_files() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         fs::write(at("file"), "abc").unwrap();

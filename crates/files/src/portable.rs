@@ -16,7 +16,7 @@ pub(crate) struct Handle(PathBuf);
 impl directory::Handle for Handle {
     fn open(path: &Path) -> io::Result<Self> {
         let path = path.canonicalize()?;
-        EntryKind::of(fs::metadata(&path)?.file_type()).check_directory()?;
+        EntryKind::from_file_type(fs::metadata(&path)?.file_type()).check_directory()?;
         Ok(Self(path))
     }
 
@@ -61,7 +61,7 @@ impl directory::Handle for Handle {
 
     fn entry(&self, name: &OsStr) -> io::Result<Entry> {
         let found = fs::symlink_metadata(self.0.join(name))?;
-        Ok(Entry { kind: EntryKind::of(found.file_type()), bytes: found.len() })
+        Ok(Entry { kind: EntryKind::from_file_type(found.file_type()), bytes: found.len() })
     }
 
     fn names(&self) -> io::Result<Vec<OsString>> {

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_for_this_user_alone() {
+    fn created_files_are_private() {
         let directory = tempfile::tempdir().unwrap();
         let inner = directory.path().join("a/b");
         create_private_directory(&inner).unwrap();

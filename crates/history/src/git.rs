@@ -181,15 +181,15 @@ pub fn head(directory: &Path) -> Option<String> {
 /// # Errors
 /// When there is no repository, it is empty, or the commit is missing.
 pub fn start_of_history(directory: &Path, revision: Option<&str>) -> Result<Start, GitError> {
-    Opened::new(directory)?.start(directory, revision)
+    OpenedRepository::new(directory)?.start(directory, revision)
 }
 
 /// Like [`start_of_history`], of a work tree ([`HistoryOptions::only_work_tree`]).
 pub(crate) fn start_of_work_tree(directory: &Path, revision: Option<&str>) -> Result<Start, GitError> {
-    Opened::of_work_tree(directory)?.start(directory, revision)
+    OpenedRepository::from_work_tree(directory)?.start(directory, revision)
 }
 
-struct Opened {
+struct OpenedRepository {
     repository: Repository,
     /// Path of the directory in the work tree, `/` between parts; empty for the whole repository, which may be bare.
     prefix: String,
@@ -227,13 +227,13 @@ fn work_tree_around(directory: &Path) -> Result<PathBuf, GitError> {
     if names_back().is_some() || is_submodule() { Ok(top.to_owned()) } else { Err(elsewhere()) }
 }
 
-impl Opened {
+impl OpenedRepository {
     fn start(&self, directory: &Path, revision: Option<&str>) -> Result<Start, GitError> {
         let commit = start(&self.repository, directory, revision)?.id().to_string();
         Ok(Start { commit, is_shallow: self.repository.is_shallow() })
     }
 
-    fn of_work_tree(directory: &Path) -> Result<Self, GitError> {
+    fn from_work_tree(directory: &Path) -> Result<Self, GitError> {
         let directory_path = canonical(directory)?;
         let top = work_tree_around(&directory_path)?;
         let inside = directory_path.strip_prefix(&top).unwrap_or(Path::new(""));
@@ -307,9 +307,9 @@ pub fn read_history(
     on_commit: &mut dyn FnMut(Commit) -> ControlFlow<()>,
 ) -> Result<Reach, GitError> {
     let failed = |source| failed(directory, source);
-    let Opened { repository, prefix } = match options.only_work_tree {
-        true => Opened::of_work_tree(directory)?,
-        false => Opened::new(directory)?,
+    let OpenedRepository { repository, prefix } = match options.only_work_tree {
+        true => OpenedRepository::from_work_tree(directory)?,
+        false => OpenedRepository::new(directory)?,
     };
     let mut history = History {
         repository: &repository,
@@ -399,7 +399,7 @@ pub fn changes_between(
     is_file: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<Change>, GitError> {
     let failed = |source| failed(directory, source);
-    let Opened { repository, prefix } = Opened::of_work_tree(directory)?;
+    let OpenedRepository { repository, prefix } = OpenedRepository::from_work_tree(directory)?;
     let limits = HistoryOptions::default();
     let history = History {
         repository: &repository,
@@ -499,9 +499,7 @@ impl History<'_> {
         let deltas: Vec<Delta> = diff.deltas().filter_map(|delta| self.delta(&delta)).collect();
         let has_renames = self.options.follows_renames || self.options.reports_renames;
         let renamed = match has_renames {
-            true => {
-                renames::of_commit(&deltas, n_files <= self.options.max_files, &mut |id| self.content(id))?
-            }
+            true => renames::find(&deltas, n_files <= self.options.max_files, &mut |id| self.content(id))?,
             false => Vec::new(),
         };
         let mut changes = Vec::new();

@@ -186,7 +186,7 @@ pub struct Texts {
 impl Texts {
     /// Numbered by their positions.
     #[must_use]
-    pub fn of(all: Vec<String>) -> Self {
+    pub fn new(all: Vec<String>) -> Self {
         let numbers = all.iter().zip(0..).map(|(text, number)| (text.clone(), number)).collect();
         Self { all, numbers }
     }

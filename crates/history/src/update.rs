@@ -65,7 +65,7 @@ impl ChangeLog {
         }
         let known: HashSet<CommitId> = self.commits.iter().map(|commit| commit.id).collect();
         let order: RefCell<Vec<CommitId>> = RefCell::default();
-        let texts = Texts::of(self.texts.clone());
+        let texts = Texts::new(self.texts.clone());
         let mut reader = Reader { texts, read: FxHashMap::default(), batch: Vec::new(), n_bytes: 0 };
         let history = HistoryOptions {
             commits: options.commits,

@@ -257,26 +257,26 @@ mod tests {
     #[test]
     fn tokens_and_sessions_are_the_whole_secret() {
         let access = access(Some("0123456789abcdef\n"));
-        let of = |name: header::HeaderName, value: &str| {
+        let is_allowed = |name: header::HeaderName, value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(name, value.parse().unwrap());
             access.is_allowed(&headers)
         };
-        assert!(of(header::AUTHORIZATION, "Bearer 0123456789abcdef"));
-        assert!(of(header::AUTHORIZATION, "bearer 0123456789abcdef"));
+        assert!(is_allowed(header::AUTHORIZATION, "Bearer 0123456789abcdef"));
+        assert!(is_allowed(header::AUTHORIZATION, "bearer 0123456789abcdef"));
         for wrong in
             ["Bearer 0123456789abcde", "Bearer 0123456789abcdef0", "Basic 0123456789abcdef", "Bearer"]
         {
-            assert!(!of(header::AUTHORIZATION, wrong), "{wrong}");
+            assert!(!is_allowed(header::AUTHORIZATION, wrong), "{wrong}");
         }
         assert!(!access.is_allowed(&HeaderMap::new()));
         assert_eq!(access.log_in("wrong", &HeaderMap::new()), None);
         let cookie = access.log_in("0123456789abcdef", &HeaderMap::new()).unwrap();
         assert!(cookie.contains("HttpOnly; SameSite=Strict") && !cookie.contains("0123456789abcdef"));
         let (pair, _) = cookie.split_once(';').unwrap();
-        assert!(of(header::COOKIE, &format!("a=b; {pair}")));
-        assert!(!of(header::COOKIE, &pair[..pair.len() - 1]));
-        assert!(!of(header::COOKIE, &format!("{pair}0")));
+        assert!(is_allowed(header::COOKIE, &format!("a=b; {pair}")));
+        assert!(!is_allowed(header::COOKIE, &pair[..pair.len() - 1]));
+        assert!(!is_allowed(header::COOKIE, &format!("{pair}0")));
     }
 
     #[test]
@@ -292,14 +292,17 @@ mod tests {
 
     #[test]
     fn changes_come_from_this_site() {
-        let of = |pairs: &[(&'static str, &str)]| {
+        let is_allowed = |pairs: &[(&'static str, &str)]| {
             let mut headers = HeaderMap::new();
             pairs.iter().for_each(|(name, value)| drop(headers.insert(*name, value.parse().unwrap())));
             is_of_this_site(&headers, "127.0.0.1:80")
         };
-        assert!(of(&[]) && of(&[("origin", "http://127.0.0.1:80")]));
-        assert!(!of(&[("origin", "http://127.0.0.1:81")]) && !of(&[("origin", "null")]));
-        assert!(!of(&[("sec-fetch-site", "cross-site")]) && !of(&[("sec-fetch-site", "same-site")]));
-        assert!(of(&[("sec-fetch-site", "same-origin")]));
+        assert!(is_allowed(&[]) && is_allowed(&[("origin", "http://127.0.0.1:80")]));
+        assert!(!is_allowed(&[("origin", "http://127.0.0.1:81")]) && !is_allowed(&[("origin", "null")]));
+        assert!(
+            !is_allowed(&[("sec-fetch-site", "cross-site")])
+                && !is_allowed(&[("sec-fetch-site", "same-site")])
+        );
+        assert!(is_allowed(&[("sec-fetch-site", "same-origin")]));
     }
 }

@@ -42,7 +42,7 @@ pub(crate) const MAX_SEARCH_BYTES: usize = MAX_TEXT_BYTES * 6 + (64 << 10);
 /// The least time between two reports of progress, and until a search is tried again that had to wait for others.
 const PAUSE: Duration = Duration::from_millis(200);
 
-type Answered<T> = Result<Json<T>, Problem>;
+type JsonResult<T> = Result<Json<T>, Problem>;
 
 /// A tree that is served.
 #[derive(Serialize, JsonSchema)]
@@ -94,7 +94,7 @@ impl SearchAsked {
     }
 }
 
-pub(crate) async fn search(State(app): State<App>, params: Params) -> Answered<Fitted<SearchQuestion>> {
+pub(crate) async fn search(State(app): State<App>, params: Params) -> JsonResult<Fitted<SearchQuestion>> {
     let asked = SearchAsked::read(&params, &app, query)?;
     Ok(Json(asked.answer(&app).await?))
 }
@@ -105,10 +105,10 @@ pub(crate) async fn search_text(
     headers: HeaderMap,
     params: Params,
     body: Result<Bytes, BytesRejection>,
-) -> Answered<Fitted<SearchQuestion>> {
+) -> JsonResult<Fitted<SearchQuestion>> {
     params.only(&[])?;
     let object = read_json(&headers, body, MAX_SEARCH_BYTES, "{\"q\": \"…\", \"k\": 10}")?;
-    let params = Params::of_object(&object, MAX_TEXT_BYTES)?;
+    let params = Params::from_object(&object, MAX_TEXT_BYTES)?;
     let asked = SearchAsked::read(&params, &app, text)?;
     Ok(Json(asked.answer(&app).await?))
 }
@@ -192,7 +192,7 @@ async fn send_answer(events: Events, answer: Fitted<SearchQuestion>, unsent: Uns
         Ok(room) => room,
         Err(problem) => return events.fail(&problem).await,
     };
-    let (results, end) = answer.apart();
+    let (results, end) = answer.into_parts();
     for result in &results {
         events.send("result", result).await?;
     }
@@ -257,7 +257,7 @@ pub(crate) async fn embed(
     headers: HeaderMap,
     params: Params,
     body: Result<Bytes, BytesRejection>,
-) -> Answered<Embedded> {
+) -> JsonResult<Embedded> {
     params.only(&[])?;
     let expected = "{\"texts\": [\"…\"], \"kind\": \"query\"}";
     let asked: EmbedRequest = read_json(&headers, body, MAX_EMBED_BYTES, expected)?;
@@ -277,13 +277,13 @@ pub(crate) async fn embed(
     Ok(Json(answer.await?))
 }
 
-pub(crate) async fn similar(State(app): State<App>, params: Params) -> Answered<Fitted<SimilarQuestion>> {
+pub(crate) async fn similar(State(app): State<App>, params: Params) -> JsonResult<Fitted<SimilarQuestion>> {
     params.only(&[&["path", "line"], &COMMON[..]].concat())?;
     let position = Position::read(&params, &app.trees)?;
     // The tree says where the unit is; what is like it may be in any.
     let question = Question::read(&params.without("tree"), &app.trees)?;
     let answer = app.ask(move |current| {
-        let tree = current.tree.tree_for(&like(&position, &question))?;
+        let tree = current.tree.tree_for(&need_for_similar(&position, &question))?;
         let given = unit_at(&tree, &position)?;
         let found = quarry_session::similar(&tree.index, &given, &question.request(&[]))?;
         let all = 0..found.hits.len();
@@ -293,7 +293,7 @@ pub(crate) async fn similar(State(app): State<App>, params: Params) -> Answered<
 }
 
 /// A request for code like that at a position.
-pub(crate) fn like<'a>(position: &'a Position, question: &'a Question) -> Need<'a> {
+pub(crate) fn need_for_similar<'a>(position: &'a Position, question: &'a Question) -> Need<'a> {
     Need::Like((position.root, &position.path, position.line), &question.filter, question.limit)
 }
 
@@ -370,7 +370,7 @@ impl CallsAsked {
     }
 }
 
-pub(crate) async fn callers(State(app): State<App>, params: Params) -> Answered<Callers> {
+pub(crate) async fn callers(State(app): State<App>, params: Params) -> JsonResult<Callers> {
     let asked = CallsAsked::read(&params, &app)?;
     let answer = app.ask(move |current| {
         let (start, tree) = (Instant::now(), current.tree.tree_for(&Need::Calls)?);
@@ -381,7 +381,7 @@ pub(crate) async fn callers(State(app): State<App>, params: Params) -> Answered<
     Ok(Json(answer.await?))
 }
 
-pub(crate) async fn callees(State(app): State<App>, params: Params) -> Answered<Callees> {
+pub(crate) async fn callees(State(app): State<App>, params: Params) -> JsonResult<Callees> {
     let asked = CallsAsked::read(&params, &app)?;
     let answer = app.ask(move |current| {
         let (start, tree) = (Instant::now(), current.tree.tree_for(&Need::Calls)?);
@@ -396,7 +396,7 @@ pub(crate) async fn units(
     State(app): State<App>,
     Path((tree, path)): Path<(String, String)>,
     params: Params,
-) -> Answered<FileView> {
+) -> JsonResult<FileView> {
     params.only(&["line"])?;
     let root = app.trees.number(&tree)?;
     let line: Option<u32> = params.number("line")?;
@@ -414,7 +414,7 @@ pub(crate) fn not_indexed(path: &str) -> Problem {
     Problem::not_found(format!("{path:?}: no such file is indexed; name one relative to its tree"))
 }
 
-pub(crate) async fn trees(State(app): State<App>, params: Params) -> Answered<TreesView> {
+pub(crate) async fn trees(State(app): State<App>, params: Params) -> JsonResult<TreesView> {
     params.only(&[])?;
     let current = app.trees.current();
     let root = |number: usize| current.as_ref().map(|current| current.tree.tree().root(number));
@@ -423,11 +423,11 @@ pub(crate) async fn trees(State(app): State<App>, params: Params) -> Answered<Tr
     Ok(Json(TreesView { trees: trees.collect() }))
 }
 
-pub(crate) async fn status(State(app): State<App>, params: Params) -> Answered<StatusView> {
+pub(crate) async fn status(State(app): State<App>, params: Params) -> JsonResult<StatusView> {
     params.only(&["tree"])?;
     let root = params.get("tree").map_or(Ok(0), |name| app.trees.number(name))?;
     let trees = app.trees.clone();
-    Ok(Json(app.gate.run(move || Ok(StatusView::of(trees.status(root)?))).await?))
+    Ok(Json(app.gate.run(move || Ok(StatusView::new(trees.status(root)?))).await?))
 }
 
 pub(crate) async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {

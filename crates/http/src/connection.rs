@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_stops_reading_is_dropped() {
+    async fn stalled_readers_are_dropped() {
         let (near, mut far) = tokio::io::duplex(16);
         let mut near = WriteTimeout::new(near, Duration::from_secs(5));
         near.write_all(&[1; 16]).await.unwrap();

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_does_not_read_holds_a_few_events_and_not_the_server() {
+    async fn slow_readers_hold_up_a_few_events_and_not_the_server() {
         let (stop, streams) = streams();
         let (count, counted) = watch::channel(0);
         let endless = async move |events: Events| loop {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn more_streams_than_there_may_be_are_told_to_come_back() {
+    async fn streams_beyond_the_limit_are_asked_to_retry() {
         let (_stop, streams) = streams();
         let open = || streams.open(async |_: Events| std::future::pending().await);
         let opened: Vec<Response> = (0..MAX_STREAMS).map(|_| open().unwrap()).collect();

@@ -33,7 +33,7 @@ pub(crate) struct Examples {
 
 impl Examples {
     /// From files spread over the trees, from each in turn; none of trees that are kept elsewhere.
-    pub(crate) fn of(tree: &Tree) -> Self {
+    pub(crate) fn collect(tree: &Tree) -> Self {
         let mut examples = Self::default();
         if tree.is_elsewhere() {
             return examples;

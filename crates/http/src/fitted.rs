@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use quarry_index::Error;
-use quarry_session::{Answer, AnswerEnd, Found, ResultView, Shown, Tree, n_bytes};
+use quarry_session::{Answer, AnswerEnd, DisplayOptions, ResultView, SearchResults, Tree, n_bytes};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -33,9 +33,9 @@ impl<Q> Fitted<Q> {
     /// When a file of the index was overwritten since it was opened.
     pub(crate) fn new(
         tree: &Tree,
-        found: Found<Q>,
+        found: SearchResults<Q>,
         positions: Range<usize>,
-        shown: &Shown,
+        shown: &DisplayOptions,
         open_time: Duration,
     ) -> Result<Self, Error> {
         let (answer, without_lines) = found.fitted(tree, positions, shown, MAX_SOURCE_BYTES, open_time)?;
@@ -48,8 +48,8 @@ impl<Q> Fitted<Q> {
     }
 
     /// The results, and everything else.
-    pub(crate) fn apart(self) -> (Vec<ResultView>, AnswerEnd<Q>) {
-        self.answer.apart()
+    pub(crate) fn into_parts(self) -> (Vec<ResultView>, AnswerEnd<Q>) {
+        self.answer.into_parts()
     }
 
     /// The answer, and how many results have no lines.

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_too_much_is_refused_at_once() {
+    async fn requests_beyond_the_limit_are_refused_at_once() {
         let gate = Gate::new(1);
         let (release, blocked) = mpsc::channel::<()>();
         let first = gate.clone();

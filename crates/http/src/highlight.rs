@@ -18,7 +18,7 @@ pub(crate) struct ColoredLines {
 
 impl ColoredLines {
     /// Highlights a text in a language, by its name.
-    pub(crate) fn of(language: &str, text: &str) -> Self {
+    pub(crate) fn new(language: &str, text: &str) -> Self {
         let found = match language_named(language) {
             Some(language) if text.len() <= MAX_BYTES => highlights(language, text.as_bytes()),
             _ => Vec::new(),
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn source_is_escaped_colored_and_marked() {
         let text = "let a = \"<b>&\"; // a\n\"two\nlines\"\n";
-        let colored = ColoredLines::of("rust", text);
+        let colored = ColoredLines::new("rust", text);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             colored.line(0, lines[0], &[4..5, 9..10], &[]).into_string(),
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn hostile_lines_stay_text() {
-        let plain = ColoredLines::of("no such language", "");
+        let plain = ColoredLines::new("no such language", "");
         let shown = plain
             .line(0, "<script>\u{202e}'\u{7}ä</script>", std::slice::from_ref(&(1..200)), &[])
             .into_string();

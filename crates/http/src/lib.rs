@@ -38,7 +38,7 @@ pub use access::{Access, AccessError, MIN_TOKEN_BYTES};
 pub use documents::{Document, MakeDocument};
 #[cfg(feature = "labels")]
 pub use labels::{JoinLink, Labels};
-pub use listen::{ListenError, Server, Stop};
+pub use listen::{ListenError, Server, StopHandle};
 pub use live::MakeTables;
 pub use openapi::description;
 pub use pages::CodeLink;

@@ -62,15 +62,15 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     router: Router,
-    stop: Stop,
+    stop: StopHandle,
     stopped: watch::Receiver<bool>,
 }
 
 /// Ends a server.
 #[derive(Clone)]
-pub struct Stop(Arc<watch::Sender<bool>>);
+pub struct StopHandle(Arc<watch::Sender<bool>>);
 
-impl Stop {
+impl StopHandle {
     /// Ends it when what was begun is answered.
     pub fn stop(&self) {
         self.0.send_replace(true);
@@ -157,7 +157,7 @@ impl Server {
         let address = listener.local_addr().map_err(bind)?;
         let (stop, stopped) = watch::channel(false);
         let router = router(stopped.clone());
-        Ok(Self { runtime, listener, address, router, stop: Stop(Arc::new(stop)), stopped })
+        Ok(Self { runtime, listener, address, router, stop: StopHandle(Arc::new(stop)), stopped })
     }
 
     /// Bound address.
@@ -168,7 +168,7 @@ impl Server {
 
     /// Handle that stops the server.
     #[must_use]
-    pub fn stop(&self) -> Stop {
+    pub fn stop(&self) -> StopHandle {
         self.stop.clone()
     }
 

@@ -20,7 +20,7 @@ use crate::problem::Problem;
 /// Time between two looks at what is shown.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Renders content, or fails.
-pub(crate) type Make = dyn Fn() -> Result<String, Problem> + Send + Sync;
+pub(crate) type Render = dyn Fn() -> Result<String, Problem> + Send + Sync;
 
 /// The state of some work as tables, or why there are none.
 pub type MakeTables = dyn Fn() -> Result<Sections, String> + Send + Sync;
@@ -28,7 +28,7 @@ pub type MakeTables = dyn Fn() -> Result<Sections, String> + Send + Sync;
 /// A page rendered once and streamed to all its viewers, while there are any.
 #[derive(Clone)]
 pub(crate) struct Live {
-    make: Arc<Make>,
+    make: Arc<Render>,
     streams: Streams,
     latest: Arc<watch::Sender<Option<Arc<str>>>>,
     is_followed: Arc<AtomicBool>,
@@ -41,7 +41,7 @@ struct Content<'a> {
 }
 
 impl Live {
-    pub(crate) fn new(streams: Streams, make: Arc<Make>) -> Self {
+    pub(crate) fn new(streams: Streams, make: Arc<Render>) -> Self {
         Self { make, streams, latest: Arc::default(), is_followed: Arc::default() }
     }
 
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_made_once_for_all_who_look_and_not_while_nobody_does() {
+    async fn a_page_is_rendered_once_for_all_viewers_and_not_without_viewers() {
         let (_stop, stopped) = watch::channel(false);
         let made = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&made);

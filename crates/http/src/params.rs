@@ -33,11 +33,11 @@ impl Params {
     pub(crate) fn parse(query: &str) -> Result<Self, Problem> {
         let pairs = form_urlencoded::parse(query.as_bytes())
             .map(|(name, value)| (own_name(&name).to_owned(), value.into_owned()));
-        Self::of(pairs, MAX_VALUE_BYTES)
+        Self::from_pairs(pairs, MAX_VALUE_BYTES)
     }
 
     /// Of an object of JSON, whose query may be longer than in an address.
-    pub(crate) fn of_object(object: &Map<String, Value>, max_query_bytes: usize) -> Result<Self, Problem> {
+    pub(crate) fn from_object(object: &Map<String, Value>, max_query_bytes: usize) -> Result<Self, Problem> {
         let mut pairs = Vec::new();
         for (name, value) in object {
             let name = own_name(name);
@@ -60,10 +60,13 @@ impl Params {
             let wrong = || Problem::bad_request(format!("{name}: expected {expected}"));
             pairs.extend(texts.ok_or_else(wrong)?.into_iter().map(|text| (name.to_owned(), text)));
         }
-        Self::of(pairs.into_iter(), max_query_bytes)
+        Self::from_pairs(pairs.into_iter(), max_query_bytes)
     }
 
-    fn of(pairs: impl Iterator<Item = (String, String)>, max_query_bytes: usize) -> Result<Self, Problem> {
+    fn from_pairs(
+        pairs: impl Iterator<Item = (String, String)>,
+        max_query_bytes: usize,
+    ) -> Result<Self, Problem> {
         let pairs: Vec<(String, String)> = pairs.take(MAX_PARAMS + 1).collect();
         if pairs.len() > MAX_PARAMS {
             return Err(Problem::bad_request(format!("more than {MAX_PARAMS} parameters; leave some out")));
@@ -219,9 +222,9 @@ mod tests {
 
     #[test]
     fn objects_of_json_are_parameters_too() {
-        let of = |value: Value| Params::of_object(value.as_object().unwrap(), 10_000);
+        let parse = |value: Value| Params::from_object(value.as_object().unwrap(), 10_000);
         let long = "word ".repeat(2000);
-        let given = of(
+        let given = parse(
             serde_json::json!({ "q": long, "k": 3, "lang": ["rust", "go"], "explain": true, "threshold": 0.5 }),
         );
         let given = given.unwrap();
@@ -235,7 +238,7 @@ mod tests {
         );
         assert!(given.is_on("explain").unwrap());
         assert_eq!(
-            of(serde_json::json!({ "query": "x", "limit": 3 })).unwrap(),
+            parse(serde_json::json!({ "query": "x", "limit": 3 })).unwrap(),
             Params::parse("q=x&k=3").unwrap()
         );
         for (wrong, words) in [
@@ -248,7 +251,7 @@ mod tests {
             (serde_json::json!({ "explain": 1 }), "explain: expected true or false"),
             (serde_json::json!({ "glob": vec!["x"; 65] }), "more than 64 parameters"),
         ] {
-            let problem = of(wrong).unwrap_err();
+            let problem = parse(wrong).unwrap_err();
             assert!(problem.detail.contains(words), "{}", problem.detail);
         }
     }
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_parameters_are_reported() {
         let params = Params::parse("lnie=3&explain=maybe").unwrap();
         assert!(params.only(&["q", "line"]).unwrap_err().detail.contains("did you mean `line`?"));
         assert!(params.only(&["q", "k"]).unwrap_err().detail.contains("expected one of q, k"));

@@ -2,7 +2,7 @@
 
 use quarry_index::{Filter, NamedRanking, RANKINGS, RankingWeights};
 use quarry_session::settings::SearchDefaults;
-use quarry_session::{Excerpt, KINDS, Shown, UnitsRequest};
+use quarry_session::{DisplayOptions, Excerpt, KINDS, UnitsRequest};
 use quarry_source::UnitKind;
 use quarry_walk::FileFlags;
 
@@ -44,7 +44,7 @@ pub(crate) struct Question {
     pub threshold: Option<f32>,
     pub explain: bool,
     pub ranking: RankingWeights,
-    pub shown: Shown,
+    pub shown: DisplayOptions,
 }
 
 impl Question {
@@ -74,7 +74,7 @@ impl Question {
             threshold: threshold.map(|threshold| threshold as f32),
             explain: params.is_on("explain")?,
             ranking: ranking(params, trees)?,
-            shown: Shown { units: true, excerpt, context: (context, context) },
+            shown: DisplayOptions { units: true, excerpt, context: (context, context) },
         })
     }
 

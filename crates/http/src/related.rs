@@ -81,7 +81,7 @@ pub(crate) async fn related(State(app): State<App>, params: Params) -> Result<Js
     let background = app.related.clone();
     let answer = app.ask(move |current| {
         let tree = current.tree.tree_for(&Need::Calls)?;
-        asked.answer(&background.of(&tree), &tree)
+        asked.answer(&background.get(&tree), &tree)
     });
     Ok(Json(answer.await?))
 }
@@ -93,7 +93,7 @@ pub(crate) async fn find_commits(app: &App, params: &Params) -> Result<Commits, 
     let (background, trees) = (app.related.clone(), app.trees.clone());
     let found = app.ask(move |current| {
         let tree = current.tree.tree_for(&Need::Calls)?;
-        let found = background.of(&tree).commits(&tree, &text, Some(trees.model.as_ref()), limit);
+        let found = background.get(&tree).commits(&tree, &text, Some(trees.model.as_ref()), limit);
         found.map_err(|error| match error {
             CommitsError::Index(error) => error.into(),
             CommitsError::Embed(error) => Problem::internal(&error),

@@ -77,20 +77,20 @@ pub(crate) struct TreeSummary {
 impl Current {
     /// Example questions, computed once from files.
     pub(crate) fn examples(&self) -> &Examples {
-        self.examples.get_or_init(|| Examples::of(&self.tree.tree()))
+        self.examples.get_or_init(|| Examples::collect(&self.tree.tree()))
     }
 
     /// Contents of each tree, counted once.
     pub(crate) fn summaries(&self) -> &[TreeSummary] {
         self.summaries.get_or_init(|| {
             let tree = self.tree.tree();
-            (0..tree.n_paths()).map(|number| TreeSummary::of(&tree, number)).collect()
+            (0..tree.n_paths()).map(|number| TreeSummary::new(&tree, number)).collect()
         })
     }
 }
 
 impl TreeSummary {
-    fn of(tree: &Tree, number: usize) -> Self {
+    fn new(tree: &Tree, number: usize) -> Self {
         if tree.is_elsewhere() {
             return Self::default();
         }
@@ -119,7 +119,7 @@ impl Trees {
     ) -> Self {
         let (current, progress, changed) = (RwLock::default(), Mutex::default(), watch::Sender::default());
         Self {
-            names: apart(names),
+            names: unique_names(&names),
             defaults,
             links,
             status,
@@ -169,7 +169,7 @@ impl Trees {
     }
 
     /// Notes how far the next index has come, or why there is none.
-    pub fn tell(&self, progress: Progress) {
+    pub fn report(&self, progress: Progress) {
         *self.progress() = progress;
         self.changed.send_replace(());
     }
@@ -258,12 +258,12 @@ impl Trees {
 }
 
 /// Names that differ: later ones of several get a number.
-fn apart(names: &[String]) -> Vec<String> {
-    let mut apart: Vec<String> = Vec::new();
+fn unique_names(names: &[String]) -> Vec<String> {
+    let mut unique: Vec<String> = Vec::new();
     for name in names {
         let numbered = |n: usize| if n == 1 { name.clone() } else { format!("{name}-{n}") };
-        let free = (1..).map(numbered).find(|name| !apart.contains(name));
-        apart.extend(free);
+        let free = (1..).map(numbered).find(|name| !unique.contains(name));
+        unique.extend(free);
     }
     apart
 }
@@ -275,11 +275,11 @@ mod tests {
     #[test]
     fn names_differ() {
         let names = ["shop", "lib", "shop", "shop-2", "shop"].map(str::to_owned);
-        assert_eq!(apart(&names), ["shop", "lib", "shop-2", "shop-2-2", "shop-3"]);
+        assert_eq!(unique_names(&names), ["shop", "lib", "shop-2", "shop-2-2", "shop-3"]);
     }
 
     #[test]
-    fn of_hundreds_of_trees_a_few_are_named() {
+    fn a_few_of_hundreds_of_trees_are_named() {
         let names: Vec<String> = (0..200).map(|n| format!("tree-{n:03}")).collect();
         let ranking = quarry_index::RankingWeights::default();
         let defaults = SearchDefaults { limit: 10, threshold: None, ranking, lines: 3, context: 0 };

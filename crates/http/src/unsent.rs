@@ -71,7 +71,12 @@ impl Unsent {
             Err(problem) => return problem.into_response(),
         };
         response.map(|body| {
-            Body::new(Held { body, rest: Bytes::new(), deadline: Instant::now() + MAX_TIME, _room: room })
+            Body::new(BufferedBody {
+                body,
+                rest: Bytes::new(),
+                deadline: Instant::now() + MAX_TIME,
+                _room: room,
+            })
         })
     }
 }
@@ -82,7 +87,7 @@ pub(crate) async fn hold(State(unsent): State<Unsent>, request: Request, next: N
 }
 
 /// The body of an answer, in pieces that are handed on as the client reads them.
-struct Held {
+struct BufferedBody {
     body: Body,
     /// Bytes taken from the body that are not handed on yet.
     rest: Bytes,
@@ -90,7 +95,7 @@ struct Held {
     _room: OwnedSemaphorePermit,
 }
 
-impl HttpBody for Held {
+impl HttpBody for BufferedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -141,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn answers_come_in_pieces_and_take_room_until_they_are_sent() {
+    async fn answers_are_streamed_and_counted_until_they_are_sent() {
         let unsent = Unsent::default();
         let all = unsent.large.available_permits();
         let mut body = unsent.hold(answer(1 << 20)).into_body();
@@ -160,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn slow_readers_fill_the_room_for_large_answers_and_no_more() {
+    async fn large_answers_are_bounded_and_small_ones_pass() {
         let unsent = Unsent::default();
         let mut unread: Vec<Response> = (0..MAX_BYTES >> 20).map(|_| unsent.hold(answer(1 << 20))).collect();
         assert!(unread.iter().all(|response| response.status() == 200));

@@ -28,7 +28,7 @@ use quarry_text::{folded, lexical_terms};
 use quarry_walk::FileFlags;
 use rayon::prelude::*;
 
-use self::file::Asked;
+use self::file::CallSelection;
 use self::module::Packages;
 use self::modules::Modules;
 use self::resolve::{Candidate, Candidates};
@@ -119,7 +119,7 @@ impl Index {
         let allowed = self.allowed(filter);
         let parts: Vec<&str> = name.split(SEPARATORS).filter(|part| !part.is_empty()).collect();
         let Some(own) = parts.last() else { return Vec::new() };
-        let of = |is_same: fn(&str, &str) -> bool| -> Vec<Hit> {
+        let find = |is_same: fn(&str, &str) -> bool| -> Vec<Hit> {
             let is_named = |unit: &usize| {
                 let record = &self.table.units[*unit];
                 let name = self.table.text(record.name);
@@ -131,8 +131,8 @@ impl Index {
             };
             (0..self.n_units()).filter(is_named).map(|unit| self.unit(unit)).collect()
         };
-        let exact = of(|a, b| a == b);
-        if exact.is_empty() { of(|a, b| a.eq_ignore_ascii_case(b)) } else { exact }
+        let exact = find(|a, b| a == b);
+        if exact.is_empty() { find(|a, b| a.eq_ignore_ascii_case(b)) } else { exact }
     }
 
     /// At most `limit` definitions whose name contains a text, ignoring case and separators of words: first those that
@@ -206,7 +206,7 @@ impl Index {
     }
 
     fn find_callers(&self, name: &str, targets: &[Hit], filter: &Filter) -> Result<Calls<CallSite>, Error> {
-        let wanted = Wanted::new(name, targets);
+        let wanted = CallTargets::new(name, targets);
         let allowed = self.allowed(filter);
         let is_allowed = |unit: usize| allowed.as_ref().is_none_or(|allowed| allowed[unit]);
         let mut rows: BTreeSet<usize> = BTreeSet::new();
@@ -215,7 +215,7 @@ impl Index {
             rows.extend(units.map(|unit| self.table.units[unit].file as usize));
         }
         let definitions = self.definitions_named(&wanted.names)?;
-        let modules = Modules::of(self);
+        let modules = Modules::new(self);
         // Languages of other families do not call the definitions. Markup and notebooks may contain any language.
         let families: HashSet<&str> =
             targets.iter().filter_map(|hit| language_named(&hit.language)).map(Language::family).collect();
@@ -227,7 +227,7 @@ impl Index {
         };
         let rows: Vec<usize> = rows.into_iter().filter(may_call).collect();
         let of_file = |row: usize| {
-            let asked = Asked::Names(&wanted.names);
+            let asked = CallSelection::Names(&wanted.names);
             let Some(file) = self.called_file(row, &asked) else { return (Vec::new(), Vec::new(), None, 0) };
             let mut sites = file.sites(|call| wanted.names.contains(call), &definitions, &modules);
             let n_named = sites.len();
@@ -286,7 +286,7 @@ impl Index {
     }
 
     /// Returns true if a call of a name targets one of the wanted definitions; a type stands for its constructors.
-    fn calls_one_of(&self, wanted: &Wanted, called: &str, site: &mut CallSite) -> bool {
+    fn calls_one_of(&self, wanted: &CallTargets, called: &str, site: &mut CallSite) -> bool {
         if let Some(constructors) = wanted.constructed.get(called) {
             let types: BTreeSet<&str> =
                 site.definitions.iter().map(|unit| self.name_of_unit(*unit)).collect();
@@ -312,9 +312,11 @@ impl Index {
         self.read(|| {
             let row = file.row();
             let units: BTreeSet<usize> = self.units_of_files[row].clone().collect();
-            let Some(file) = self.called_file(row, &Asked::Units(&units)) else { return Ok(Vec::new()) };
+            let Some(file) = self.called_file(row, &CallSelection::Units(&units)) else {
+                return Ok(Vec::new());
+            };
             let definitions = self.definitions_named(&file.names_in(&units))?;
-            let sites = file.sites_in(&units, &definitions, &Modules::of(self)).into_iter();
+            let sites = file.sites_in(&units, &definitions, &Modules::new(self)).into_iter();
             let is_certain = |site: &CallSite| site.is_certain && !site.definitions.is_empty();
             Ok(sites.map(|(_, site)| site).filter(is_certain).collect())
         })
@@ -335,10 +337,10 @@ impl Index {
         self.text(target)?;
         let units = self.parts_of(target.unit);
         let mut calls = Calls { found: Vec::new(), unfinished: Vec::new(), n_elsewhere: 0 };
-        let Some(file) = self.called_file(row, &Asked::Units(&units)) else { return Ok(calls) };
+        let Some(file) = self.called_file(row, &CallSelection::Units(&units)) else { return Ok(calls) };
         let names = file.names_in(&units);
         let definitions = self.definitions_named(&names)?;
-        let modules = Modules::of(self);
+        let modules = Modules::new(self);
         let callees: &mut Vec<Callee> = &mut calls.found;
         let mut numbers: HashMap<(Arc<[usize]>, String), usize> = HashMap::new();
         for (_, site) in file.sites_in(&units, &definitions, &modules) {
@@ -382,7 +384,7 @@ impl Index {
     /// All definitions with one of some names.
     fn definitions_named<'a>(&'a self, names: &BTreeSet<&str>) -> Result<Definitions<'a>, Error> {
         let mut definitions: HashMap<&str, Vec<Candidate>> = HashMap::new();
-        let mut packages = Packages::of(self);
+        let mut packages = Packages::new(self);
         for name in names {
             let folded = folded(name);
             let units = match folded.is_empty() {
@@ -439,7 +441,7 @@ fn distinctive_term(name: &str) -> Option<String> {
 }
 
 /// The definitions whose callers are wanted.
-struct Wanted<'a> {
+struct CallTargets<'a> {
     /// The definitions; if empty, anything with one of the names.
     units: HashSet<usize>,
     names: BTreeSet<&'a str>,
@@ -447,7 +449,7 @@ struct Wanted<'a> {
     constructed: BTreeMap<&'a str, BTreeSet<usize>>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> CallTargets<'a> {
     fn new(name: &'a str, targets: &'a [Hit]) -> Self {
         let mut names: BTreeSet<&str> = targets.iter().map(|hit| last_part(&hit.name)).collect();
         if targets.is_empty() {

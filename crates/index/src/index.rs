@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use quarry_embed::Embedder;
 
-use self::intact::Intact;
+use self::intact::OverwriteDetector;
 use crate::lexical::LexicalIndex;
 use crate::storage::index_directory::Manifest;
 use crate::storage::segments::Segment;
@@ -38,7 +38,7 @@ pub struct Index {
     /// Its files, in the order of the table, if they are not read from trees.
     pub(crate) carried: Option<Vec<Arc<PortableFile>>>,
     /// Detects changes to its files; none if it has no files.
-    pub(crate) intact: Option<Intact>,
+    pub(crate) intact: Option<OverwriteDetector>,
     /// The file of each unit, the units of each file and its size in bytes, for scoring files.
     pub(crate) file_of_unit: Vec<u32>,
     pub(crate) units_of_files: Vec<Range<usize>>,
@@ -61,7 +61,7 @@ pub(crate) struct Origin {
 
 impl Index {
     /// An index of some trees, without searched paths yet.
-    pub(crate) fn of(
+    pub(crate) fn from_parts(
         trees: Vec<roots::Tree>,
         table: Table,
         lexical: LexicalIndex,

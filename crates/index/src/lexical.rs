@@ -165,14 +165,14 @@ impl LexicalIndex {
     ) -> Result<Self, Error> {
         let (mut n_texts, mut sizes) = (0, FieldSizes::default());
         let terms = texts.into_iter().map(|text| {
-            let terms = Terms::by(rules, &text);
+            let terms = Terms::with_rules(rules, &text);
             n_texts += 1;
             sizes.add(&terms.n_terms, &has_terms(&terms.n_terms));
             terms
         });
         let part = Part::in_memory(terms)?;
         let numbering = Arc::new(Numbering { n_units: n_texts, parts: vec![PartUnits::Run(0..n_texts)] });
-        Ok(Self::of(vec![part.into()], &numbering, &sizes))
+        Ok(Self::from_parts(vec![part.into()], &numbering, &sizes))
     }
 
     /// Writes the part of an index with the given texts into an empty directory.
@@ -181,7 +181,11 @@ impl LexicalIndex {
     }
 
     /// An index of parts, in the order of the numbering. `sizes` are those of all texts that are numbered.
-    pub(crate) fn of(parts: Vec<Segment<Part>>, numbering: &Arc<Numbering>, sizes: &FieldSizes) -> Self {
+    pub(crate) fn from_parts(
+        parts: Vec<Segment<Part>>,
+        numbering: &Arc<Numbering>,
+        sizes: &FieldSizes,
+    ) -> Self {
         Self { mean_lengths: sizes.mean_lengths(), parts, numbering: Arc::clone(numbering), whole: None }
     }
 
@@ -192,7 +196,11 @@ impl LexicalIndex {
         numbering: &Arc<Numbering>,
         sizes: &FieldSizes,
     ) -> Self {
-        Self::of(self.parts.iter().cloned().chain(part.map(Segment::from)).collect(), numbering, sizes)
+        Self::from_parts(
+            self.parts.iter().cloned().chain(part.map(Segment::from)).collect(),
+            numbering,
+            sizes,
+        )
     }
 
     /// Its parts, in the order of the numbering.

@@ -198,7 +198,7 @@ impl Rows {
     }
 
     /// A copy of a matrix.
-    pub fn of(matrix: &VectorMatrix) -> Self {
+    pub fn from_matrix(matrix: &VectorMatrix) -> Self {
         Self { dimension: matrix.dimension, values: matrix.values.to_vec(), factors: matrix.factors.to_vec() }
     }
 
@@ -295,7 +295,7 @@ mod tests {
         (0..5).for_each(|row| rows.copy(row, &memory, row));
         let directory = Directory::open(temporary.path()).unwrap();
         rows.write(&directory, "vectors").unwrap();
-        let file = StoredFile::of(&directory, "vectors".to_owned()).unwrap();
+        let file = StoredFile::record(&directory, "vectors".to_owned()).unwrap();
         let mapped = VectorMatrix::open(&directory, &file, 5).unwrap();
         let query = &vectors.values[32..64];
         assert_eq!(mapped.similarities(query), memory.similarities(query));

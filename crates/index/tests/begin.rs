@@ -138,7 +138,7 @@ fn only_what_this_machine_indexed_of_the_same_repository_is_copied_and_only_wher
 }
 
 #[test]
-fn what_is_damaged_is_not_copied() {
+fn damaged_files_are_not_copied() {
     let fixture = Fixture::new();
     fixture.repository();
     fixture.open("main", &fixture.options());

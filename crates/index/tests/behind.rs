@@ -23,7 +23,7 @@ fn an_open_index_names_the_files_that_have_changed_since() {
         let paths: Vec<_> = paths.iter().map(|path| at(path)).collect();
         let paths: Vec<_> = paths.iter().map(|path| (path.as_path(), &options)).collect();
         let opened = Index::open_or_build_all(&paths, None, &|_| {}).unwrap();
-        Index::together(opened.into_iter().map(|opened| opened.index).collect()).unwrap()
+        Index::merge(opened.into_iter().map(|opened| opened.index).collect()).unwrap()
     };
     let behind = |index: &Index| {
         let mut found = index.behind().unwrap();

@@ -225,7 +225,7 @@ fn calls_stay_in_their_tree() {
     let check = |external: &str| {
         let paths = trees.each_ref().map(|tree| (tree.as_path(), &options));
         let opened = Index::open_or_build_all(&paths, None, &|_| {}).unwrap();
-        let index = Index::together(opened.into_iter().map(|opened| opened.index).collect()).unwrap();
+        let index = Index::merge(opened.into_iter().map(|opened| opened.index).collect()).unwrap();
         for (name, expected) in [("main", external), ("of", "main")] {
             let definition = &index.definitions_of(name, &Filter::default())[0];
             let callees = index.callees(definition).unwrap().found;
@@ -245,7 +245,7 @@ fn calls_stay_in_their_tree() {
 }
 
 #[test]
-fn what_only_has_the_name_is_not_certain() {
+fn matches_by_name_only_are_uncertain() {
     let tree = Tree::new(&[
         ("app/__init__.py", "from .model import Path\n"),
         ("app/json.py", "def dumps(x):\n    return x\n"),
@@ -309,7 +309,7 @@ fn code_in_markup() {
 }
 
 #[test]
-fn a_long_line_is_not_told_with_each_of_its_calls() {
+fn a_long_line_is_not_repeated_for_each_of_its_calls() {
     let chain = format!("function g(a) {{ a{}; }}\n", ".f()".repeat(5_000));
     let tree = Tree::new(&[("a.js", &chain)]);
     let calls = tree.index().callers("f", &[], &Filter::default()).unwrap();
@@ -318,7 +318,7 @@ fn a_long_line_is_not_told_with_each_of_its_calls() {
 }
 
 #[test]
-fn what_no_call_can_be_read_from_is_said() {
+fn unreadable_files_are_reported() {
     // Larger than the limit for parsing.
     let text = format!("f();\n{}", "// nothing\n".repeat(3 << 20));
     let tree = Tree::new(&[("a.js", &text), ("b.js", "f();\n")]);
@@ -349,7 +349,7 @@ fn functions_that_are_not_parsed_change_nothing() {
 }
 
 #[test]
-fn what_changes_is_seen_at_once() {
+fn changes_are_seen_at_once() {
     let tree = Tree::new(&[("a.py", "def f():\n    pass\n"), ("b.py", "from a import f\n\nf()\n")]);
     tree.check_callers("f", &["b.py:3"]);
     tree.write("b.py", "from a import f\n\n\ndef g():\n    f()\n");
@@ -364,16 +364,16 @@ fn definitions_are_found_by_their_name_or_a_line() {
         "class A:\n    def f(self):\n        return 1\n\n\ndef f():\n    return 2\n\n\nX = 1\n",
     )]);
     let index = tree.index();
-    let of = |name: &str| -> Vec<String> {
+    let places = |name: &str| -> Vec<String> {
         index.definitions_of(name, &Filter::default()).iter().map(place).collect()
     };
-    assert_eq!(of("f"), ["pkg/a.py:2", "pkg/a.py:6"]);
-    assert_eq!(of("A.f"), ["pkg/a.py:2"]);
-    assert_eq!(of("A::f"), ["pkg/a.py:2"]);
-    assert_eq!(of("a/f"), ["pkg/a.py:6"]);
-    assert_eq!(of("F"), ["pkg/a.py:2", "pkg/a.py:6"]);
-    assert_eq!(of("g"), [""; 0]);
-    assert_eq!(of(""), [""; 0]);
+    assert_eq!(places("f"), ["pkg/a.py:2", "pkg/a.py:6"]);
+    assert_eq!(places("A.f"), ["pkg/a.py:2"]);
+    assert_eq!(places("A::f"), ["pkg/a.py:2"]);
+    assert_eq!(places("a/f"), ["pkg/a.py:6"]);
+    assert_eq!(places("F"), ["pkg/a.py:2", "pkg/a.py:6"]);
+    assert_eq!(places("g"), [""; 0]);
+    assert_eq!(places(""), [""; 0]);
     let at = |line: u32| index.definition_at("pkg/a.py", line).map(|hit| hit.name);
     assert_eq!((at(3), at(7), at(10)), (Some("A.f".to_owned()), Some("f".to_owned()), None));
 }

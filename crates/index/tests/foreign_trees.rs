@@ -158,7 +158,7 @@ fn an_index_that_came_with_the_tree_is_left_alone() {
 }
 
 #[test]
-fn whatever_takes_the_place_of_a_file_of_ours_leads_nowhere() {
+fn replaced_files_are_not_followed() {
     let fixture = Fixture::new();
     let mine = contents(&fixture.home());
     fixture.index_in_tree().unwrap();
@@ -265,7 +265,7 @@ fn a_path_into_the_tree_does_not_go_through_its_links() {
 }
 
 #[test]
-fn nobody_else_reads_an_index() {
+fn indexes_are_private() {
     let fixture = Fixture::new();
     fixture.open().unwrap();
     fixture.index_in_tree().unwrap();

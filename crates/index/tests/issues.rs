@@ -71,7 +71,7 @@ fn a_trace_leads_to_the_innermost_function_of_the_tree() {
 }
 
 #[test]
-fn a_message_leads_to_what_prints_it_before_tests_documents_and_its_class() {
+fn code_that_prints_a_message_ranks_before_tests_documents_and_its_class() {
     let tree = tree(&FILES);
     for message in [
         "no tax for %s in %d countries",

@@ -111,7 +111,7 @@ fn a_search_notes_that_it_used_an_index() {
 }
 
 #[test]
-fn what_does_not_look_like_an_index_is_left_alone() {
+fn other_directories_are_left_alone() {
     let fixture = Fixture::new(&["a"]);
     let hash = "0123456789abcdef";
     let at = |name: &str| fixture.indexes().join(name);
@@ -150,7 +150,7 @@ fn what_does_not_look_like_an_index_is_left_alone() {
 }
 
 #[test]
-fn what_killed_writers_left_is_removed() {
+fn leftovers_of_killed_writers_are_removed() {
     let fixture = Fixture::new(&["a"]);
     let directory = fixture.index_directory("a");
     for leftover in ["generation-99/files", "part-88/lexical/x", "manifest.json.new", "part-1/vectors-99"] {
@@ -205,7 +205,7 @@ fn a_process_that_has_an_index_open_continues() {
 /// Indexes are built while they are constantly removed: each writer either has the lock of the existing index, or
 /// takes it again.
 #[test]
-fn indexes_are_made_while_they_are_removed() {
+fn indexes_are_built_while_they_are_removed() {
     let fixture = Fixture::new(&["a", "b"]);
     let is_over = AtomicBool::new(false);
     let n_removed = std::thread::scope(|scope| {

@@ -319,7 +319,7 @@ fn ranked(index: &Index, query: &str) -> Vec<(String, u32, f32)> {
 }
 
 #[test]
-fn without_a_cache_the_index_is_in_memory_and_answers_alike() {
+fn without_a_cache_an_index_in_memory_gives_the_same_answers() {
     let fixture = Fixture::bare();
     let tree = fixture.path();
     let model: Arc<dyn Embedder> = Arc::new(StaticModel::builtin());
@@ -360,7 +360,7 @@ fn a_directory_that_was_named_and_cannot_be_written_is_an_error() {
 }
 
 #[test]
-fn an_index_around_a_path_that_cannot_be_made_again_leaves_the_path_to_its_own() {
+fn a_path_uses_its_own_index_if_the_enclosing_one_cannot_be_rebuilt() {
     let fixture = Fixture::new();
     let tree = fixture.path();
     // An index of another program version that cannot be written.

@@ -23,7 +23,7 @@ fn names(index: &Index, query: &str) -> Result<Vec<(String, f32)>, Error> {
 }
 
 #[test]
-fn what_was_replaced_is_not_searched_but_reported() {
+fn replaced_indexes_are_reported_and_not_searched() {
     let temporary = tempfile::tempdir().unwrap();
     let user = temporary.path().join("user");
     let trees = ["a", "b"].map(|name| temporary.path().join(name));
@@ -40,7 +40,7 @@ fn what_was_replaced_is_not_searched_but_reported() {
     let pool = Arc::new(SegmentPool::new(1, replaced));
     let both = |pool: Option<Arc<SegmentPool>>| {
         let open = |tree: &PathBuf| open(tree, &user, Update::IfPossible, pool.clone());
-        Index::together(trees.iter().map(open).collect()).unwrap()
+        Index::merge(trees.iter().map(open).collect()).unwrap()
     };
     let expected = names(&both(None), "open_socket").unwrap();
     assert_eq!(expected.len(), 2);

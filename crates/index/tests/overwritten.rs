@@ -22,7 +22,7 @@ fn names(index: &Index) -> Result<Vec<String>, Error> {
 }
 
 /// Overwrites files as `cp` does: a file is truncated and written again.
-fn searches_survive_it(pool: Option<Arc<SegmentPool>>) {
+fn check_searches_survive(pool: Option<Arc<SegmentPool>>) {
     let temporary = tempfile::tempdir().unwrap();
     let (tree, user) = (temporary.path().join("tree"), temporary.path().join("user"));
     fs::create_dir(&tree).unwrap();
@@ -80,15 +80,15 @@ fn searches_survive_it(pool: Option<Arc<SegmentPool>>) {
 
 #[test]
 fn searches_survive_a_copy_over_their_index() {
-    searches_survive_it(None);
+    check_searches_survive(None);
 }
 
 #[test]
-fn so_do_those_of_a_pool_that_is_told() {
-    let n_told = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&n_told);
-    searches_survive_it(Some(Arc::new(SegmentPool::new(1, move || {
+fn searches_survive_a_copy_over_their_index_with_a_segment_pool() {
+    let n_replaced = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&n_replaced);
+    check_searches_survive(Some(Arc::new(SegmentPool::new(1, move || {
         count.fetch_add(1, Ordering::SeqCst);
     }))));
-    assert_ne!(n_told.load(Ordering::SeqCst), 0);
+    assert_ne!(n_replaced.load(Ordering::SeqCst), 0);
 }

@@ -63,7 +63,7 @@ impl Fixture {
         let asked: Vec<(&Path, &OpenOptions)> = paths.iter().map(|path| (path.as_path(), &options)).collect();
         let opened = Index::open_or_build_all(&asked, self.model.clone(), &|_| {}).unwrap();
         let n = opened.len();
-        (Index::together(opened.into_iter().map(|opened| opened.index).collect()).unwrap(), n)
+        (Index::merge(opened.into_iter().map(|opened| opened.index).collect()).unwrap(), n)
     }
 }
 
@@ -118,7 +118,7 @@ fn the_parts_of_a_directory_rank_as_the_directory() {
 }
 
 #[test]
-fn the_parts_of_a_directory_rank_nearly_as_the_directory_whatever_its_name_means() {
+fn the_parts_of_a_directory_rank_nearly_as_the_directory() {
     let fixture = Fixture::new(Some(Arc::new(StaticModel::builtin())), WITH_MEANING);
     for query in QUERIES {
         compare(&fixture, query, WITH_MEANING, |found, expected| {
@@ -177,7 +177,7 @@ fn a_file_is_found_once_however_many_paths_it_is_in() {
 }
 
 #[test]
-fn what_is_ignored_in_one_path_is_searched_where_it_is_named() {
+fn ignored_files_are_searched_where_they_are_named() {
     let fixture = Fixture::new(None, WITH_MEANING);
     fixture.write(".ignore", "build/\n");
     fixture.write("build/out.py", "def backoff_of_the_build(times):\n    return times\n");

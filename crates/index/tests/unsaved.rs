@@ -24,7 +24,7 @@ fn open(directory: &Path, trees: &[&str], model: Option<&Arc<dyn Embedder>>) -> 
     let paths: Vec<PathBuf> = trees.iter().map(|tree| directory.join(tree)).collect();
     let asked: Vec<_> = paths.iter().map(|path| (path.as_path(), &options)).collect();
     let opened = Index::open_or_build_all(&asked, model.cloned(), &|_| {}).unwrap();
-    Index::together(opened.into_iter().map(|opened| opened.index).collect()).unwrap()
+    Index::merge(opened.into_iter().map(|opened| opened.index).collect()).unwrap()
 }
 
 /// Result of a search: the place of each hit, its score and its text.
@@ -118,7 +118,7 @@ fn several_trees_and_parts_of_one_have_them_too() {
 }
 
 #[test]
-fn what_is_not_searched_is_left_out() {
+fn excluded_documents_are_left_out() {
     let temporary = tempfile::tempdir().unwrap();
     let directory = temporary.path().canonicalize().unwrap();
     for (path, text) in [

@@ -159,9 +159,9 @@ mod tests {
     #[track_caller]
     fn check(report: &str, expected: Option<(u64, u64, Option<u32>, bool)>) {
         let found = Assertions::reported(report, "77", &BTreeSet::new());
-        let told =
+        let summary =
             |found: Assertions| (found.ran, found.ran - found.held(), found.first_failed_line, found.is_cut);
-        assert_eq!(found.map(told), expected, "{report}");
+        assert_eq!(found.map(summary), expected, "{report}");
     }
 
     #[test]
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_another_number_does_not_count() {
+    fn reports_with_another_number_do_not_count() {
         check(
             "77 s 0\n78 h 3\n7 h 3\n77h 3\n 77 h 3\n77 x 3\n77 h\n77 h x\nh 3\n",
             Some((0, 0, None, false)),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_lines_unless_others_call_them() {
+    fn places_are_lines_unless_called() {
         let report = "77 s 0\n77 h 3\n77 h 3\n77 f 4\n77 b 9\n77 H 9\n77 b 9\n";
         let found = Assertions::reported(report, "77", &BTreeSet::from([9])).unwrap();
         let expected = Assertions {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_told() {
+    fn counts_are_reported() {
         let description = |ran, is_cut| Assertions { ran, is_cut, ..Assertions::default() }.description();
         assert_eq!(description(1, false), "1 assertion ran");
         assert_eq!(description(5, false), "5 assertions ran");

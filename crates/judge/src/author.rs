@@ -20,13 +20,13 @@ use quarry_queue::Connection;
 use serde::Deserialize;
 
 use crate::error::JudgeError;
-use crate::judge::ask_until_read;
+use crate::judge::ask_until_parsed;
 use crate::language::Language;
 use crate::plan::file::BudgetPlan;
 use crate::plan::open;
 use crate::prompt::{Prompt, Prompts};
 use crate::remote::Remote;
-use crate::run::concerns_all;
+use crate::run::affects_all_pairs;
 use crate::run::waiting::RequestsInFlight;
 use log::CallLog;
 
@@ -359,7 +359,7 @@ impl Author {
                 Error::Model(LlmError::Failed { failure, .. }) if failure.is_rejection() => {
                     Refused::Rejected(failure.to_string())
                 }
-                Error::Model(error) if !concerns_all(&error) => match JudgeError::from(error) {
+                Error::Model(error) if !affects_all_pairs(&error) => match JudgeError::from(error) {
                     JudgeError::Stopped => Refused::All(JudgeError::Stopped),
                     error => Refused::Failed(error.to_string()),
                 },
@@ -376,7 +376,7 @@ impl Author {
                 Stop::Complete | Stop::Other(_) => Ok(answer.text),
             }
         };
-        Ok(match ask_until_read(self.attempts, &prompt.name, &mut request, answer, read) {
+        Ok(match ask_until_parsed(self.attempts, &prompt.name, &mut request, answer, read) {
             Ok(Ok(found)) => AuthorAnswer::Read(found),
             Ok(Err(problem)) | Err(Refused::Unreadable(problem)) => AuthorAnswer::Unreadable(problem),
             Err(Refused::Rejected(problem)) => AuthorAnswer::Rejected(problem),

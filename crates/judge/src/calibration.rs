@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_kept_is_as_much_as_possible() {
+    fn the_kept_share_is_maximal() {
         let case = |(confidence, is_right): (f64, bool)| ConfidenceCase {
             query: confidence.to_string(),
             confidence,

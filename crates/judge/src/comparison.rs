@@ -156,7 +156,8 @@ impl OptionCosts {
             Some(plain) => {
                 let mut votes = Vec::new();
                 ledger.for_each_votes(&[plain, judge], |of_pair| votes.push(of_pair))?;
-                let work = [ledger.work_on_pairs_of(plain, judge)?, ledger.work_on_pairs_of(judge, plain)?];
+                let work =
+                    [ledger.work_on_shared_pairs(plain, judge)?, ledger.work_on_shared_pairs(judge, plain)?];
                 PlainComparison::new(&votes, work)
             }
             None => None,
@@ -230,12 +231,12 @@ mod tests {
         // Coincidences of 11 ratings: 6 of yes, 5 of no; observed disagreement 2·(1 + 1)/11, expected 2·6·5/(11·10).
         let alpha = 1.0 - (4.0 / 11.0) / (60.0 / 110.0);
         assert!((found.krippendorff_alpha.unwrap() - alpha).abs() < 1e-12, "{found:?}");
-        let of = |position: usize| {
+        let row = |position: usize| {
             let MemberRow { decided, yes, agreement_with_majority, accuracy, .. } = &found.members[position];
             (*decided, *yes, agreement_with_majority.unwrap(), accuracy.unwrap())
         };
-        assert_eq!(of(0), (4, 3, 1.0, 0.75));
-        assert_eq!(of(2), (3, 1, 2.0 / 3.0, 1.0));
+        assert_eq!(row(0), (4, 3, 1.0, 0.75));
+        assert_eq!(row(2), (3, 1, 2.0 / 3.0, 1.0));
     }
 
     #[test]

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_came_to() {
+    fn outcomes_of_runs() {
         let python = Language::named("python").unwrap();
         let missing = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'yaml'";
         for (ended, stderr, expected) in [
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ran_counts_more_than_how_it_ended() {
+    fn evaluated_assertions_count_more_than_the_exit_status() {
         let python = Language::named("python").unwrap();
         let [fine, ended] = [Ended::Exited { code: 0 }, Ended::Exited { code: 1 }];
         let counted = |ran, failed, broken_off| {
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_says_how_much_is_left_out_however_often_a_text_is_cut() {
+    fn a_mark_states_how_much_is_left_out_of_repeatedly_cut_text() {
         let python = Language::named("python").unwrap();
         for (kept, total) in [(100, 100), (20_000, 20_000), (65_536, 1_000_000)] {
             let stdout = Captured { bytes: vec![b'a'; kept], total_bytes: total };

@@ -418,14 +418,14 @@ impl Judge {
                 optional_step,
             })))),
         };
-        ask_until_read(self.attempts, &prompt.name, &mut request, answer, read)
+        ask_until_parsed(self.attempts, &prompt.name, &mut request, answer, read)
     }
 }
 
 /// Asks until an answer can be parsed, at most `attempts` times. An unparsable answer is shown to the model again
 /// with the problem; the inner error is the problem with the last one. `request` is left as the request that was
 /// answered.
-pub(crate) fn ask_until_read<A: AsRef<str>, T, E>(
+pub(crate) fn ask_until_parsed<A: AsRef<str>, T, E>(
     attempts: u32,
     prompt: &str,
     request: &mut ChatRequest,

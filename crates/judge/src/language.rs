@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_between_interpreters_is_left_out() {
+    fn differences_between_interpreters_are_left_out() {
         let output =
             "  File \"main.py\", line 1\n    assert f(1)\n           ~^^^\n<A at 0x7f00aa11bb22>, 0x10\n\n";
         let expected = "  File \"main.py\", line 1\n    assert f(1)\n<A at 0x…>, 0x10";

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_cannot_be_broken() {
+    fn missing_functions_cannot_be_mutated() {
         assert!(mutants("def other(): pass", CODE, "python").is_empty());
         assert!(mutants(CODE, "x = 1", "python").is_empty());
         assert!(mutants(CODE, CODE, "cobol").is_empty());
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn another_function_takes_the_place_under_the_same_name() {
+    fn another_function_is_inserted_under_the_same_name() {
         let program = format!("{CODE}\nassert first([2]) == 2\n");
         let other = "def head(xs):\n    return xs[0]\n";
         let swapped = with_other(&program, CODE, other, "python").unwrap();
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_says_how_to_call_and_not_what_it_does() {
+    fn an_interface_shows_the_call_and_not_the_behavior() {
         assert_eq!(interface(CODE, "python").unwrap(), "def subject(items)");
         assert_eq!(
             interface("class A:\n    def g(self, x=1) -> int:\n        return x\n", "python").unwrap(),

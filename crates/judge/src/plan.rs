@@ -141,11 +141,11 @@ impl Plan {
     /// The destinations of questions: the address of each server, and the environment variable with the key that is
     /// sent there.
     pub fn asked(&self) -> Vec<String> {
-        let of = |plan: &Self| match &plan.settings.key_variable {
+        let endpoint = |plan: &Self| match &plan.settings.key_variable {
             Some(variable) => format!("{} with the key in {variable}", plan.settings.base_url),
             None => format!("{} without a key", plan.settings.base_url),
         };
-        let mut asked: Vec<String> = self.members.iter().chain([self]).map(of).collect();
+        let mut asked: Vec<String> = self.members.iter().chain([self]).map(endpoint).collect();
         asked.sort();
         asked.dedup();
         asked

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_built_in_prompts_show_is_in_sections() {
+    fn built_in_prompts_show_sections() {
         let prompts = Prompts::open(None).unwrap();
         for (name, _) in BUILT_IN {
             // The papers' own format has none.

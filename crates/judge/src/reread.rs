@@ -130,7 +130,7 @@ fn read_again(judge: &Judge, stored: StoredPair) -> AdoptedPair {
             break;
         }
         let came_to = match &event.event {
-            Event::Run(run) => other_result(run, event.result.as_deref()),
+            Event::Run(run) => changed_result(run, event.result.as_deref()),
             Event::Answer(_) => None,
         };
         if let Some(ChangedResult { result, .. }) = &came_to {
@@ -144,12 +144,12 @@ fn read_again(judge: &Judge, stored: StoredPair) -> AdoptedPair {
         _ => None,
     };
     let is_open = had_verdict && verdict.is_none();
-    let reason = is_open.then(|| why(judge, &pair, &known, other_run));
+    let reason = is_open.then(|| pending_reason(judge, &pair, &known, other_run));
     AdoptedPair { number, events: taken, verdict, reason }
 }
 
 /// The result of a run, if it differs from the stored one.
-fn other_result(run: &Run, stored: Option<&str>) -> Option<ChangedResult> {
+fn changed_result(run: &Run, stored: Option<&str>) -> Option<ChangedResult> {
     let language = Language::named(&run.program.language)?;
     let result = run.result(language);
     let tests = run.n_tests(language);
@@ -157,7 +157,12 @@ fn other_result(run: &Run, stored: Option<&str>) -> Option<ChangedResult> {
 }
 
 /// The reason why a pair waits.
-fn why(judge: &Judge, pair: &Pair, known: &[Event], other_run: Option<(String, RunResult)>) -> String {
+fn pending_reason(
+    judge: &Judge,
+    pair: &Pair,
+    known: &[Event],
+    other_run: Option<(String, RunResult)>,
+) -> String {
     if let Some((before, now)) = other_run {
         return format!(
             "reinterpreted: the result of its program is {}, not {before}; questions that quoted it must be asked \

@@ -101,7 +101,7 @@ impl Judging {
             member.client(plan.budget(Cost::default()), None)?;
         }
         let programs = sandbox.map(|sandbox| Arc::new(sandbox) as Arc<dyn Programs>);
-        Self::note(plan, &checked, |_| Ok(Executors { programs, remote: None }))
+        Self::record(plan, &checked, |_| Ok(Executors { programs, remote: None }))
     }
 
     /// Like [`Judging::prepare`], but workers that are connected to the same server run programs and call models.
@@ -114,14 +114,14 @@ impl Judging {
         let plan = plan.for_workers()?;
         let packages = plan.packages.clone();
         let checked = pairs::check(&plan)?;
-        Self::note(plan, &checked, |ledger| {
+        Self::record(plan, &checked, |ledger| {
             let Some(connection) = connection else { return Ok(Executors::default()) };
             let remote = Arc::new(Remote::new(connection, &ledger.identity()?, packages)?);
             Ok(Executors { programs: Some(Arc::clone(&remote) as Arc<dyn Programs>), remote: Some(remote) })
         })
     }
 
-    fn note(
+    fn record(
         plan: Plan,
         checked: &CheckedPairs,
         executors: impl FnOnce(&Ledger) -> Result<Executors, JudgeError>,
@@ -475,7 +475,7 @@ impl<'a> SharedState<'a> {
                 writer.end_calls(ends, &reason)?;
                 Err(match error {
                     LlmError::Failed { failure: Failure::Withdrawn, .. } => StepError::Stop,
-                    error if concerns_all(&error) => StepError::All(error.into()),
+                    error if affects_all_pairs(&error) => StepError::All(error.into()),
                     _ => StepError::Pair(reason),
                 })
             }
@@ -484,7 +484,7 @@ impl<'a> SharedState<'a> {
 }
 
 /// Returns whether an error would affect the next pair as well.
-pub(crate) fn concerns_all(error: &LlmError) -> bool {
+pub(crate) fn affects_all_pairs(error: &LlmError) -> bool {
     match error {
         LlmError::Settings { .. }
         | LlmError::Key { .. }

@@ -20,7 +20,7 @@ fn report_where(task: &'static str, says: impl Fn() -> Reply + Send + Sync + 'st
 }
 
 #[test]
-fn what_is_not_finished_is_in_no_share() {
+fn unfinished_pairs_are_in_no_share() {
     // The arbiter fails: three pairs have a test program and no verdict.
     let report = report_where("final_verdict", || Reply::status(400, "{\"error\": \"not today\"}"));
     assert_eq!((report.waiting, report.tested, report.executable_rate), (3, 0, None));
@@ -40,7 +40,7 @@ fn a_pair_without_a_program_is_not_clear() {
 }
 
 #[test]
-fn what_stays_unresolved_is_not_clear() {
+fn unresolved_pairs_are_not_clear() {
     let server = Server::script(|_, _| Reply::ok(completion("I do not know", 100, 10)));
     let mut fixture = Fixture::new(4, &server.url());
     fixture.entries[0] = "judge = 'cosqa'".into();
@@ -195,12 +195,12 @@ fn grades_are_exported_where_the_guideline_has_them() {
 }
 
 #[test]
-fn an_export_keeps_languages_and_tells_queries_apart_by_their_ids() {
+fn an_export_keeps_languages_and_distinguishes_queries_by_id() {
     let server = honest();
     let mut fixture = Fixture::new(0, &server.url());
     fixture.entries[0] = "judge = 'screener'".to_owned();
-    let of = |number: usize, query: &str, language: &str| json!({"query": query, "code": format!("subject{number}"), "language": language, "id": format!("p{number}")});
-    fixture.write_pairs(&[of(0, "twice", "js"), of(1, "once", "Python"), of(3, "twice", "javascript")]);
+    let pair = |number: usize, query: &str, language: &str| json!({"query": query, "code": format!("subject{number}"), "language": language, "id": format!("p{number}")});
+    fixture.write_pairs(&[pair(0, "twice", "js"), pair(1, "once", "Python"), pair(3, "twice", "javascript")]);
     fixture.run().unwrap();
     let (ledger, judge) = fixture.ledger();
     let written = |to: &str| -> Vec<Value> {

@@ -128,17 +128,17 @@ fn code_is_written_judged_and_repaired_for_queries_without_an_answer() {
 
     // People's reviews take precedence over the judge, and are not overwritten.
     let person = |query: &str, code: &str, status| {
-        let of = generated.iter().find(|code| code.pair.query == query).unwrap();
+        let code = generated.iter().find(|code| code.pair.query == query).unwrap();
         let writer = Writer::open(&plan.ledger).unwrap();
         let new = NewCode {
             judge,
-            query_id: of.pair.query_id.clone(),
+            query_id: code.pair.query_id.clone(),
             query: query.to_owned(),
             code: code.to_owned(),
             language: "python".to_owned(),
-            round: of.round,
-            model: of.model.clone(),
-            prompt: of.prompt.clone(),
+            round: code.round,
+            model: code.model.clone(),
+            prompt: code.prompt.clone(),
             request: None,
             status,
             person: Some("ann".to_owned()),
@@ -173,8 +173,8 @@ fn generated_code_is_exported_for_listed_queries_without_an_answer() {
             ExportRequest { target, split: "test", graded: false, renumber: false, grades: Grades::Refuse };
         quarry_judge::export(&ledger, judge, &wanted, &out).unwrap();
         let pairs: Vec<Value> = serde_json::from_str(&fs::read_to_string(out).unwrap()).unwrap();
-        let of = |pair: &Value| ["query-idx", "code-idx"].map(|name| pair[name].as_i64().unwrap());
-        let mut found: Vec<_> = pairs.iter().filter(|pair| pair["label"] == 1).map(of).collect();
+        let ids = |pair: &Value| ["query-idx", "code-idx"].map(|name| pair[name].as_i64().unwrap());
+        let mut found: Vec<_> = pairs.iter().filter(|pair| pair["label"] == 1).map(ids).collect();
         found.sort_unstable();
         found
     };

@@ -16,7 +16,7 @@ use rusqlite::Connection;
 use serde_json::json;
 
 #[test]
-fn a_cache_that_cannot_be_written_is_told_of_before_anything_is_asked() {
+fn an_unwritable_cache_is_reported_before_anything_is_asked() {
     let server = honest();
     for entry in ["cache = 'file'", "record = 'directory'"] {
         let mut fixture = Fixture::new(3, &server.url());
@@ -31,7 +31,7 @@ fn a_cache_that_cannot_be_written_is_told_of_before_anything_is_asked() {
 }
 
 #[test]
-fn what_was_paid_is_in_the_ledger_when_the_cache_is_full() {
+fn paid_answers_are_in_the_ledger_when_the_cache_is_full() {
     let cache = Mutex::new(None::<std::path::PathBuf>);
     let cache: &'static Mutex<_> = Box::leak(Box::new(cache));
     let server = Server::script(move |_, seen| {
@@ -197,7 +197,7 @@ fn absurd_counts_of_tokens_leave_a_ledger_that_can_be_read() {
 
 /// Sums of ledgers from earlier versions, and of a million expensive answers, are reported correctly or saturate.
 #[test]
-fn sums_beyond_every_bound_can_be_told() {
+fn sums_beyond_every_bound_can_be_printed() {
     let server = honest();
     let fixture = Fixture::new(9, &server.url());
     fixture.run().unwrap();

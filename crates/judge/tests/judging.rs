@@ -175,7 +175,7 @@ fn fault(kind: usize, body: &Value) -> (Reply, Bill) {
 const FAULTS: usize = 17;
 
 #[test]
-fn faults_of_the_server_lose_and_double_nothing() {
+fn server_faults_neither_lose_nor_duplicate_pairs() {
     let (tries, tokens) = (Mutex::new(HashMap::<String, usize>::new()), Arc::new(AtomicUsize::new(0)));
     let server = Server::script({
         let tokens = Arc::clone(&tokens);
@@ -390,13 +390,13 @@ fn an_id_stands_for_one_pair() {
 fn a_pair_has_one_label() {
     let server = honest();
     let fixture = Fixture::new(0, &server.url());
-    let of = |label: i32| json!({"query": "q", "code": "subject1", "label": label, "language": "python"});
-    fixture.write_pairs(&[of(1), of(0)]);
+    let pair = |label: i32| json!({"query": "q", "code": "subject1", "label": label, "language": "python"});
+    fixture.write_pairs(&[pair(1), pair(0)]);
     let error = fixture.prepare().err().unwrap().to_string();
     assert!(error.contains("occurs twice, with different labels"), "{error}");
     // The label in the file may change.
     for label in [1, 0] {
-        fixture.write_pairs(&[of(label), of(label)]);
+        fixture.write_pairs(&[pair(label), pair(label)]);
         assert_eq!(fixture.run().unwrap().labels, [(label, 0, 1)]);
     }
 }
@@ -427,15 +427,15 @@ fn the_same_code_may_be_there_in_two_languages() {
     let server = honest();
     let mut fixture = Fixture::new(0, &server.url());
     fixture.entries[0] = "judge = 'screener'".to_owned();
-    let of = |language: &str| json!({"query": "q", "code": "subject1", "language": language});
-    fixture.write_pairs(&[of("javascript"), of("typescript"), of("js")]);
+    let pair = |language: &str| json!({"query": "q", "code": "subject1", "language": language});
+    fixture.write_pairs(&[pair("javascript"), pair("typescript"), pair("js")]);
     assert_eq!(fixture.run().unwrap().pairs, 2);
     // The order does not matter.
-    fixture.write_pairs(&[of("typescript"), of("javascript")]);
+    fixture.write_pairs(&[pair("typescript"), pair("javascript")]);
     assert_eq!((fixture.run().unwrap().pairs, server.count()), (2, 2));
     // If the file gives an id, the message says what that id stands for.
     let with_id = |language: &str, number: usize| {
-        let mut pair = of(language);
+        let mut pair = pair(language);
         (pair["id"], pair["code_id"]) = (json!(format!("p{number}")), json!("c"));
         pair
     };

@@ -208,7 +208,7 @@ fn programs_are_tried_on_broken_functions() {
 }
 
 #[test]
-fn a_program_that_proves_nothing_is_written_anew_once() {
+fn a_program_that_proves_nothing_is_rewritten_once() {
     let mut walk = Walk::new(TestOptions { mutation: true, ..TestOptions::default() }, None);
     walk.answer("test-generator", &program("assert True"));
     (0..4).for_each(|_| drop(walk.run(0)));
@@ -272,7 +272,7 @@ fn unseen_tests_are_improved_without_the_code() {
 }
 
 #[test]
-fn the_arbiter_learns_what_the_tests_say_of_another_candidate() {
+fn the_arbiter_sees_test_results_of_another_candidate() {
     let tests = || TestOptions { differential: true, ..TestOptions::default() };
     let other = "def plus(x, y):\n    return y + x\n";
     for (own, alternative, words) in [
@@ -302,7 +302,7 @@ fn the_arbiter_learns_what_the_tests_say_of_another_candidate() {
 }
 
 #[test]
-fn a_candidate_that_came_later_does_not_unsettle_what_is_known() {
+fn a_later_candidate_does_not_change_decided_results() {
     let mut walk = Walk::new(TestOptions { differential: true, ..TestOptions::default() }, None);
     walk.answer("test-generator", &program("assert add(1, 2) == 3"));
     walk.run(0);
@@ -312,7 +312,7 @@ fn a_candidate_that_came_later_does_not_unsettle_what_is_known() {
 }
 
 #[test]
-fn the_arbiter_says_how_sure_it_is() {
+fn the_arbiter_states_its_confidence() {
     let mut walk = Walk::new(TestOptions { confidence: true, ..TestOptions::default() }, None);
     walk.answer("test-generator", "assert True");
     walk.run(0);

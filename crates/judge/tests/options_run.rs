@@ -101,7 +101,7 @@ fn rounds_that_were_stopped_go_on_and_a_single_round_counts_among_them() {
 }
 
 #[test]
-fn models_judge_apart_and_a_tie_is_said() {
+fn models_judge_independently_and_ties_are_reported() {
     let server = model(|asked| if asked.model == "b" { NO.to_owned() } else { YES.to_owned() });
     let fixture = Fixture::new(&server.url(), &THREE);
     let plan = fixture.plan("judge = 'cosqa-plus'", &["a", "b", "c"], "");
@@ -148,7 +148,7 @@ fn different_servers_are_asked_at_the_same_time() {
 }
 
 #[test]
-fn what_one_server_cannot_do_stops_the_others() {
+fn a_failure_of_one_server_stops_the_others() {
     // Model a answers only after b has refused, so that work is left.
     let refused = Arc::new(AtomicBool::new(false));
     let (notified, waits) = (Arc::clone(&refused), Arc::clone(&refused));
@@ -294,7 +294,7 @@ fn tests_that_prove_nothing_are_found_by_broken_functions() {
 }
 
 #[test]
-fn all_options_go_together_and_with_rounds() {
+fn all_options_combine_with_each_other_and_with_rounds() {
     let server = model(|asked| agent(&asked, "assert def f"));
     let fixture = Fixture::new(&server.url(), &CANDIDATES);
     let tests =

@@ -45,7 +45,7 @@ fn programs_run_while_packages_are_fetched() {
 }
 
 #[test]
-fn who_wants_no_more_does_not_wait_for_packages() {
+fn a_stopped_run_does_not_wait_for_packages() {
     struct Stopping(Arc<AtomicBool>);
     impl PackageSource for Stopping {
         fn provide(&self, _: &str, _: &[String]) -> Result<PackageSet, PackageError> {
@@ -69,7 +69,7 @@ fn who_wants_no_more_does_not_wait_for_packages() {
 }
 
 #[test]
-fn an_audit_goes_on_where_packages_cannot_be_fetched() {
+fn an_audit_continues_when_packages_cannot_be_fetched() {
     struct Away;
     impl PackageSource for Away {
         fn provide(&self, _: &str, _: &[String]) -> Result<PackageSet, PackageError> {

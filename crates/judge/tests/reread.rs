@@ -50,7 +50,7 @@ fn undecided(connection: &Connection) {
 }
 
 #[test]
-fn what_earlier_rules_took_for_labels_waits_and_the_rest_is_kept() {
+fn labels_by_earlier_rules_are_pending_and_the_rest_is_kept() {
     let server = honest();
     let fixture = Fixture::new(36, &server.url());
     fixture.run().unwrap();
@@ -141,7 +141,7 @@ fn a_rehearsal_leaves_the_ledger_as_it_is() {
 }
 
 #[test]
-fn where_there_is_nothing_by_earlier_rules_nothing_happens() {
+fn without_labels_by_earlier_rules_nothing_happens() {
     let server = honest();
     let fixture = Fixture::new(9, &server.url());
     let missing = reread(&fixture.plan()).unwrap_err().to_string();

@@ -74,7 +74,7 @@ fn the_screener_sees_query_and_code_and_not_the_label() {
 }
 
 #[test]
-fn what_is_clear_is_decided_by_the_screener() {
+fn clear_pairs_are_decided_by_the_screener() {
     let screened =
         |value: &str| answer("screener", &format!("preliminary_screening: {value}, explanation: so"));
     assert_eq!(decided("agents", &[screened("1")]), (Outcome::Yes, None, "screener".into()));
@@ -84,7 +84,7 @@ fn what_is_clear_is_decided_by_the_screener() {
 }
 
 #[test]
-fn an_unreadable_answer_is_asked_again_with_what_is_wrong_and_then_counts_as_unclear() {
+fn an_unparsable_answer_is_asked_again_with_the_problem_and_then_counts_as_unclear() {
     let first = answer("screener", "I like it");
     let next = judge("agents").next(&pair(), std::slice::from_ref(&first)).unwrap();
     let Next::Ask(question) = &next else { panic!("{next:?}") };
@@ -96,7 +96,7 @@ fn an_unreadable_answer_is_asked_again_with_what_is_wrong_and_then_counts_as_unc
 }
 
 #[test]
-fn a_program_is_run_and_the_arbiter_sees_what_came_of_it() {
+fn a_program_is_run_and_the_arbiter_sees_its_outcome() {
     let judge = judge("agents");
     let mut events =
         vec![answer("screener", UNCLEAR), answer("test-generator", "```python\nassert add(1, 1) == 3\n```")];
@@ -138,7 +138,7 @@ fn the_bug_fixer_is_asked_for_missing_packages_only() {
 }
 
 #[test]
-fn what_is_missing_is_installed_by_its_name_and_then_by_what_the_bug_fixer_names() {
+fn missing_packages_are_installed_by_name_and_then_as_the_bug_fixer_says() {
     let judge = judge("agents").with_packages();
     assert_ne!(judge.version, self::judge("agents").version);
     let source = "import yaml\nassert add(1, 1) == 2\n";
@@ -249,7 +249,7 @@ fn cosqa_asks_for_the_intent_first() {
 }
 
 #[test]
-fn without_tests_what_stays_open_is_unresolved() {
+fn without_tests_open_pairs_are_unresolved() {
     assert_eq!(decided("screener", &[answer("screener", UNCLEAR)]).0, Outcome::Unresolved);
     let bad = [answer("cosqa-plus", "yes it does"), answer("cosqa-plus", "{}")];
     assert_eq!(decided("cosqa-plus", &bad).0, Outcome::Unresolved);

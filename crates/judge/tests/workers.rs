@@ -192,7 +192,7 @@ fn workers_judge_as_this_process_does() {
 }
 
 #[test]
-fn no_message_holds_a_key() {
+fn messages_contain_no_key() {
     let Some(nats) = Nats::start() else { return };
     // The server repeats the key once in an answer, as some servers do.
     let server = Server::script(|index, seen| match index {

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_settled_nor_released_is_booked_at_its_worst() {
+    fn unsettled_reservations_are_booked_at_the_worst_case() {
         let budget = Budget::new(Limits { tokens: Some(100), money: None }, Cost::default());
         drop(budget.reserve(cost(60), soon()).unwrap());
         assert_eq!(budget.spending().unconfirmed, cost(60));
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_counts_more_than_was_reserved_is_sent_nothing_more() {
+    fn a_server_that_exceeds_its_reservation_is_sent_no_more_calls() {
         let budget = Budget::new(Limits { tokens: Some(1000), money: None }, Cost::default());
         let [first, second] = [(); 2].map(|()| budget.reserve(cost(100), soon()).unwrap());
         first.settle(cost(100));
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_waits_for_what_others_may_leave() {
+    fn a_call_waits_for_budget_that_others_may_release() {
         let budget = Budget::new(Limits { tokens: Some(100), money: None }, Cost::default());
         let first = budget.reserve(cost(80), soon()).unwrap();
         thread::scope(|scope| {

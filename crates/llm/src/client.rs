@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::budget::{Booked, Budget, BudgetError, Cost, Reservation, Usage};
 use crate::error::{Failure, LlmError, beginning};
 use crate::key::ApiKey;
-use crate::pace::{self, Ending, Limiter, PaceError};
+use crate::pace::{self, CallOutcome, Limiter, PaceError};
 use crate::request::{ChatAnswer, ChatRequest, Embeddings, Origin};
 use crate::retry;
 use crate::settings::{Endpoint, Settings};
@@ -81,7 +81,8 @@ impl Client {
     /// When a setting is invalid.
     pub fn with_key(settings: Settings, key: Option<ApiKey>) -> Result<Self, LlmError> {
         let endpoint = settings.check()?;
-        let transport = HttpTransport::to(endpoint.address.clone(), key, endpoint.settings.concurrency)?;
+        let transport =
+            HttpTransport::with_address(endpoint.address.clone(), key, endpoint.settings.concurrency)?;
         Ok(Self::from_transport(endpoint, Box::new(transport)))
     }
 
@@ -422,13 +423,13 @@ impl Client {
             last: last.map(Box::new),
         };
         // Without a reported usage, an attempt that may be billed keeps its reservation.
-        let mut book = |usage: Option<Usage>, may_cost: bool, reservation: Reservation| match usage {
+        let mut book = |usage: Option<Usage>, may_be_billed: bool, reservation: Reservation| match usage {
             Some(usage) => {
                 let cost = self.endpoint.price.cost(usage);
                 *booked += Booked::counted(cost);
                 reservation.settle(cost);
             }
-            None if may_cost => {
+            None if may_be_billed => {
                 *booked += Booked::worst(worst);
                 drop(reservation);
             }
@@ -472,19 +473,22 @@ impl Client {
                     book(usage, true, reservation);
                     match parse(&answer) {
                         Ok(parsed) => {
-                            permit.end(Ending::Answered);
+                            permit.end(CallOutcome::Answered);
                             return Ok((answer, parsed));
                         }
                         Err(problem) => Failure::Answer { problem },
                     }
                 }
                 Err(failure) => {
-                    book(failure.usage(), failure.may_cost(), reservation);
+                    book(failure.usage(), failure.may_be_billed(), reservation);
                     failure
                 }
             };
-            let ending =
-                if failure.is_overload() { Ending::Refused(failure.retry_after()) } else { Ending::Failed };
+            let ending = if failure.is_overload() {
+                CallOutcome::Refused(failure.retry_after())
+            } else {
+                CallOutcome::Failed
+            };
             permit.end(ending);
             if !failure.is_transient() || attempt >= self.endpoint.settings.attempts {
                 return Err(self.failed(attempt, failure));

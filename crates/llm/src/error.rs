@@ -154,7 +154,7 @@ impl Failure {
     /// Returns true if the server may have done the work and bill it without reporting it: if an answer is late,
     /// truncated or unparsable, or a gateway lost its server, this is unknown. An error that the server itself
     /// reports without a usage costs nothing, like rejections and failed connections.
-    pub(crate) fn may_cost(&self) -> bool {
+    pub(crate) fn may_be_billed(&self) -> bool {
         match self {
             Self::Status { status, .. } => matches!(status, 408 | 502 | 504 | 520..=524),
             Self::TimedOut { .. } | Self::Broken { .. } | Self::Answer { .. } => true,

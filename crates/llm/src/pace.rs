@@ -22,7 +22,7 @@ const SHARE_WEIGHT: f64 = 0.05;
 
 /// Time at which a call may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum Admission {
     Now,
     /// Not before this time; ask again then.
     At(Duration),
@@ -34,7 +34,7 @@ enum Turn {
 
 /// Outcome of a call, for the pace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum CallOutcome {
     Answered,
     /// The server refused it because of its load, possibly with a time to wait.
     Refused(Option<Duration>),
@@ -96,12 +96,12 @@ impl Pace {
     }
 
     /// Starts a call of about `tokens`, or returns the time to ask again.
-    fn start(&mut self, tokens: u64, now: Duration) -> Turn {
+    fn start(&mut self, tokens: u64, now: Duration) -> Admission {
         if now < self.pause_until {
-            return Turn::Paused(self.pause_until);
+            return Admission::Paused(self.pause_until);
         }
         if f64::from(self.in_flight) + 1.0 > self.calls.max(1.0) {
-            return Turn::Later;
+            return Admission::Later;
         }
         if let Some(rate) = self.rate {
             let capacity = capacity(rate);
@@ -112,7 +112,9 @@ impl Pace {
             self.refilled = now;
             // Less than a token is a rounding error, not worth waiting for.
             if missing > 0.5 {
-                return Turn::At(now + Duration::from_secs_f64((missing / rate * 60.0).clamp(0.001, 3600.0)));
+                return Admission::At(
+                    now + Duration::from_secs_f64((missing / rate * 60.0).clamp(0.001, 3600.0)),
+                );
             }
             self.tokens -= tokens as f64;
         }
@@ -121,17 +123,17 @@ impl Pace {
         while self.sent.front().is_some_and(|(at, _)| *at + MINUTE < now) {
             self.sent.pop_front();
         }
-        Turn::Now
+        Admission::Now
     }
 
     /// Ends a call of about `tokens` that started at `started`.
-    fn end(&mut self, tokens: u64, started: Duration, now: Duration, ending: Ending) {
+    fn end(&mut self, tokens: u64, started: Duration, now: Duration, ending: CallOutcome) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        let refused = f64::from(u8::from(matches!(ending, Ending::Refused(_))));
+        let refused = f64::from(u8::from(matches!(ending, CallOutcome::Refused(_))));
         self.refused_share += SHARE_WEIGHT * (refused - self.refused_share);
         match ending {
-            Ending::Failed => {}
-            Ending::Answered => {
+            CallOutcome::Failed => {}
+            CallOutcome::Answered => {
                 self.calls = (self.calls + 1.0 / self.calls).min(self.max_calls);
                 if let Some(rate) = &mut self.rate {
                     let recent = self.rate_lowered.is_some_and(|lowered| now < lowered + 2 * MINUTE);
@@ -140,7 +142,7 @@ impl Pace {
                     *rate = (*rate + more).min(self.max_rate.unwrap_or(f64::INFINITY));
                 }
             }
-            Ending::Refused(wait) => {
+            CallOutcome::Refused(wait) => {
                 self.pause_until = self.pause_until.max(now.saturating_add(wait.unwrap_or_default()));
                 if self.lowered.is_none_or(|lowered| lowered <= started) {
                     self.lowered = Some(now);
@@ -229,12 +231,12 @@ impl Limiter {
             }
             let now = self.start.elapsed();
             let until = match pace.start(tokens, now) {
-                Turn::Now => {
-                    return Ok(Permit { limiter: self, tokens, started: now, ending: Ending::Failed });
+                Admission::Now => {
+                    return Ok(Permit { limiter: self, tokens, started: now, ending: CallOutcome::Failed });
                 }
-                Turn::Paused(at) if at > last => return Err(PaceError::Paused(at.saturating_sub(now))),
-                Turn::Paused(at) | Turn::At(at) => at,
-                Turn::Later => last,
+                Admission::Paused(at) if at > last => return Err(PaceError::Paused(at.saturating_sub(now))),
+                Admission::Paused(at) | Admission::At(at) => at,
+                Admission::Later => last,
             };
             if now >= last || until > last {
                 return Err(PaceError::Late);
@@ -254,11 +256,11 @@ pub(crate) struct Permit<'a> {
     limiter: &'a Limiter,
     tokens: u64,
     started: Duration,
-    ending: Ending,
+    ending: CallOutcome,
 }
 
 impl Permit<'_> {
-    pub(crate) fn end(mut self, ending: Ending) {
+    pub(crate) fn end(mut self, ending: CallOutcome) {
         self.ending = ending;
     }
 }
@@ -282,26 +284,26 @@ mod tests {
     fn a_refusal_halves_the_calls_once_and_answers_bring_them_back() {
         let mut pace = Pace::new(16, None);
         for _ in 0..16 {
-            assert_eq!(pace.start(100, SECOND), Turn::Now);
+            assert_eq!(pace.start(100, SECOND), Admission::Now);
         }
-        assert_eq!(pace.start(100, SECOND), Turn::Later);
+        assert_eq!(pace.start(100, SECOND), Admission::Later);
         for _ in 0..16 {
-            pace.end(100, SECOND, 2 * SECOND, Ending::Refused(Some(3 * SECOND)));
+            pace.end(100, SECOND, 2 * SECOND, CallOutcome::Refused(Some(3 * SECOND)));
         }
         assert_eq!((pace.calls, pace.rate), (8.0, None), "one event, and the server says when to come back");
         assert_eq!(
             pace.start(1, 4 * SECOND),
-            Turn::Paused(5 * SECOND),
+            Admission::Paused(5 * SECOND),
             "the server's wish holds for all calls"
         );
         for _ in 0..200 {
-            pace.end(100, 6 * SECOND, 7 * SECOND, Ending::Answered);
+            pace.end(100, 6 * SECOND, 7 * SECOND, CallOutcome::Answered);
         }
         assert_eq!(pace.calls, 16.0);
-        pace.end(100, 7 * SECOND, 8 * SECOND, Ending::Refused(None));
+        pace.end(100, 7 * SECOND, 8 * SECOND, CallOutcome::Refused(None));
         assert_eq!((pace.calls, pace.rate), (8.0, None), "one among many answers");
         for _ in 0..6 {
-            pace.end(100, 7 * SECOND, 8 * SECOND, Ending::Refused(None));
+            pace.end(100, 7 * SECOND, 8 * SECOND, CallOutcome::Refused(None));
         }
         assert_eq!((pace.calls, pace.rate), (8.0, Some(1600.0)), "what was sent in the last minute");
     }
@@ -310,7 +312,7 @@ mod tests {
     /// answers in ten minutes, and how many it refuses.
     fn simulate(limit: u64) -> (usize, usize) {
         let mut pace = Pace::new(16, None);
-        let mut running: Vec<(Duration, Ending)> = Vec::new();
+        let mut running: Vec<(Duration, CallOutcome)> = Vec::new();
         let (mut taken, mut answered, mut refused) = (VecDeque::<Duration>::new(), 0, 0);
         for tick in 0..6000 {
             let now = Duration::from_millis(tick * 100);
@@ -321,15 +323,15 @@ mod tests {
                 }
                 !over
             });
-            while pace.start(1000, now) == Turn::Now {
+            while pace.start(1000, now) == Admission::Now {
                 taken.retain(|at| *at + MINUTE > now);
                 let ending = if taken.len() as u64 * 1000 < limit {
                     taken.push_back(now);
                     answered += 1;
-                    Ending::Answered
+                    CallOutcome::Answered
                 } else {
                     refused += 1;
-                    Ending::Refused(None)
+                    CallOutcome::Refused(None)
                 };
                 running.push((now, ending));
             }
@@ -352,7 +354,7 @@ mod tests {
         let (mut pace, mut now) = (Pace::new(16, None), Duration::ZERO);
         for round in 0..2000u32 {
             let mut started = 0;
-            while pace.start(1000, now) == Turn::Now {
+            while pace.start(1000, now) == Admission::Now {
                 started += 1;
             }
             assert!(started > 0, "round {round}");
@@ -360,7 +362,12 @@ mod tests {
             now += SECOND / 20;
             for call in 0..started {
                 let refused = (round * 7 + call * 5) % 13 == 0;
-                pace.end(1000, before, now, if refused { Ending::Refused(None) } else { Ending::Answered });
+                pace.end(
+                    1000,
+                    before,
+                    now,
+                    if refused { CallOutcome::Refused(None) } else { CallOutcome::Answered },
+                );
             }
         }
         assert_eq!(pace.rate, None);
@@ -370,17 +377,17 @@ mod tests {
     fn a_moment_of_refusals_is_soon_forgotten() {
         let (mut pace, mut now, mut answered) = (Pace::new(16, None), SECOND, 0);
         for _ in 0..16 {
-            assert_eq!(pace.start(1000, now), Turn::Now);
+            assert_eq!(pace.start(1000, now), Admission::Now);
         }
         for _ in 0..16 {
-            pace.end(1000, now, now, Ending::Refused(None));
+            pace.end(1000, now, now, CallOutcome::Refused(None));
         }
         assert_eq!(pace.rate, Some(16_000.0));
         while now < 60 * SECOND {
             match pace.start(1000, now) {
-                Turn::At(at) | Turn::Paused(at) => now = at,
+                Admission::At(at) | Admission::Paused(at) => now = at,
                 _ => {
-                    pace.end(1000, now, now, Ending::Answered);
+                    pace.end(1000, now, now, CallOutcome::Answered);
                     answered += 1;
                     now += SECOND / 100;
                 }
@@ -401,7 +408,7 @@ mod tests {
             for (tokens, pause) in calls {
                 now += Duration::from_millis(pause);
                 let mut tries = 0;
-                while let Turn::At(at) | Turn::Paused(at) = pace.start(tokens, now) {
+                while let Admission::At(at) | Admission::Paused(at) = pace.start(tokens, now) {
                     prop_assert!(at > now);
                     now = at;
                     tries += 1;
@@ -422,7 +429,7 @@ mod tests {
             let mut pace = Pace::new(most, None);
             for (index, ending) in endings.into_iter().enumerate() {
                 let now = SECOND * index as u32;
-                let ending = [Ending::Answered, Ending::Refused(None), Ending::Failed][usize::from(ending)];
+                let ending = [CallOutcome::Answered, CallOutcome::Refused(None), CallOutcome::Failed][usize::from(ending)];
                 pace.end(10, now, now, ending);
                 prop_assert!((1.0..=f64::from(most)).contains(&pace.calls));
             }

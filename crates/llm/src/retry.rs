@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_without_end_is_a_wait_without_end() {
+    fn an_infinite_requested_delay_is_an_infinite_wait() {
         assert_eq!(wait(1, Some(Duration::MAX), 0.5), Duration::MAX);
     }
 

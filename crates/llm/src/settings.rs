@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_named_and_credentials_are_not_repeated() {
+    fn invalid_settings_are_reported_without_credentials() {
         for address in [
             "https://me:hunter2@example.org",
             "https://example.org?key=hunter2",

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_goes_on_after_a_cut_line() {
+    fn a_recording_continues_after_a_truncated_line() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("recording.jsonl");
         Recorder::append(&path).unwrap().put(&request("a"), &json!(1)).unwrap();
@@ -363,7 +363,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_stored_comes_back(text in ".*", sample in any::<u32>(), answer in ".*", number in any::<f32>()) {
+        fn stored_answers_are_read_back(text in ".*", sample in any::<u32>(), answer in ".*", number in any::<f32>()) {
             let directory = tempfile::tempdir().unwrap();
             let (cache, path) = (Cache::open(directory.path()).unwrap(), directory.path().join("r.jsonl"));
             let request = Request { sample, ..request(&text) };

@@ -59,10 +59,14 @@ impl HttpTransport {
     /// # Errors
     /// [`LlmError::Settings`] if the address is invalid, or contains the key.
     pub fn new(address: &str, key: Option<ApiKey>, connections: u32) -> Result<Self, LlmError> {
-        Self::to(Address::parse(address)?, key, connections)
+        Self::with_address(Address::parse(address)?, key, connections)
     }
 
-    pub(crate) fn to(address: Address, key: Option<ApiKey>, connections: u32) -> Result<Self, LlmError> {
+    pub(crate) fn with_address(
+        address: Address,
+        key: Option<ApiKey>,
+        connections: u32,
+    ) -> Result<Self, LlmError> {
         if key.as_ref().is_some_and(|key| key.is_in(&address.base)) {
             return Err(LlmError::Settings { problem: KEY_IN_ADDRESS.to_owned() });
         }

@@ -30,7 +30,7 @@ fn failure(result: Result<quarry_llm::ChatAnswer, LlmError>) -> (u32, Failure, S
 }
 
 #[test]
-fn a_question_is_sent_as_the_api_wants_it() {
+fn requests_have_the_form_of_the_api() {
     let server = Server::replies([Reply::ok(completion("yes", 12, 3))]);
     let mut request = question();
     request.messages.insert(0, Message::new(Role::System, "Be short."));
@@ -88,7 +88,7 @@ fn anthropics_messages_are_spoken_too() {
 }
 
 #[test]
-fn what_may_pass_is_tried_again() {
+fn transient_failures_are_retried() {
     let answer = completion("yes", 1, 1);
     let faults = [
         Reply::status(500, "oops"),
@@ -117,7 +117,7 @@ fn what_may_pass_is_tried_again() {
 }
 
 #[test]
-fn nothing_is_sent_that_may_not_be() {
+fn forbidden_calls_are_not_sent() {
     let server = Server::replies([Reply::Hang]);
     let mut turns = 0;
     let mut sending = || {
@@ -132,7 +132,7 @@ fn nothing_is_sent_that_may_not_be() {
 }
 
 #[test]
-fn what_cannot_pass_is_not_and_says_what_to_do() {
+fn permanent_failures_are_not_retried_and_say_what_to_do() {
     let quota = r#"{"error": {"message": "no money", "code": "insufficient_quota"}}"#;
     let faults = [
         (401, "", "TEST_KEY"),
@@ -171,7 +171,7 @@ fn a_server_that_is_not_there_is_unreachable_and_free() {
 }
 
 #[test]
-fn the_servers_wish_to_wait_is_honored_by_every_call() {
+fn every_call_honors_retry_after() {
     let wait = Reply::Status(429, "retry-after: 1\r\n".to_owned(), String::new());
     let server = Server::script({
         let first = Instant::now();
@@ -440,7 +440,7 @@ fn a_schema_is_sent_or_put_in_words() {
 }
 
 #[test]
-fn a_refusal_is_told_from_an_answer() {
+fn a_refusal_is_distinguished_from_an_answer() {
     let refusal =
         json!({"choices": [{"message": {"content": null, "refusal": "I won't."}, "finish_reason": "stop"}]});
     let filtered = json!({"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]});

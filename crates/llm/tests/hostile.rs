@@ -29,7 +29,7 @@ fn contents(directory: &Path) -> String {
 }
 
 #[test]
-fn a_key_that_comes_back_in_escapes_is_in_nothing_that_goes_out() {
+fn an_echoed_key_in_escapes_is_redacted() {
     let error = format!("{{\"error\":{{\"message\":\"Incorrect API key provided: {}\"}}}}", escaped());
     let answer = completion("your key is KEY", 1, 1).to_string().replace("KEY", &escaped());
     let server = Server::script(move |index, seen| match (index, seen.path.ends_with("embeddings")) {
@@ -57,7 +57,7 @@ fn a_key_that_comes_back_in_escapes_is_in_nothing_that_goes_out() {
 }
 
 #[test]
-fn a_key_that_comes_back_in_base64_or_hexadecimal_is_stored_nowhere() {
+fn an_echoed_key_in_base64_or_hexadecimal_is_not_stored() {
     // `SECRET`, and `user:` with it, by Python's `base64`.
     let encoded = ["c2stZG8tbm90K3Nob3cvdGhpcw==", "dXNlcjpzay1kby1ub3Qrc2hvdy90aGlz"];
     let hexadecimal = SECRET.bytes().map(|byte| format!("{byte:02X}")).collect::<String>();
@@ -111,7 +111,7 @@ fn a_key_in_the_place_of_its_name_is_not_shown() {
 }
 
 #[test]
-fn no_wish_to_wait_is_too_long_to_be_told() {
+fn requested_delays_of_any_length_are_reported() {
     for wish in ["10000000000000000000", "1e19", "18446744073709549568", "Fri, 31 Dec 9999 23:59:59 GMT"] {
         let server = Server::replies([Reply::Status(429, format!("retry-after: {wish}\r\n"), String::new())]);
         let client = client(settings(&server));
@@ -134,7 +134,7 @@ fn ask_until(
 }
 
 #[test]
-fn a_wait_ends_when_nobody_wants_the_answer() {
+fn a_wait_ends_when_the_call_is_canceled() {
     let server = Server::replies([Reply::Status(429, "retry-after: 100\r\n".to_owned(), String::new())]);
     let settings = Settings { deadline_seconds: 300.0, ..settings(&server) };
     let client = Client::with_key(settings, None).unwrap();
@@ -151,7 +151,7 @@ fn a_wait_ends_when_nobody_wants_the_answer() {
 }
 
 #[test]
-fn what_is_not_wanted_when_its_turn_comes_is_not_sent() {
+fn canceled_calls_are_not_sent() {
     let server = Server::replies([Reply::ok(completion("yes", 1, 1))]);
     let (answer, booked, _) = ask_until(&client(settings(&server)), &|| true);
     assert!(answer.is_err());
@@ -167,9 +167,12 @@ fn used(usage: Value) -> Reply {
 
 #[test]
 fn usage_that_is_missing_zero_or_cannot_be_is_booked_at_its_worst() {
-    let of = |input: u64, output: u64| Some(Usage { input_tokens: input, output_tokens: output });
+    let usage_of = |input: u64, output: u64| Some(Usage { input_tokens: input, output_tokens: output });
     for (usage, expected) in [
-        (json!({"prompt_tokens": 100.0, "completion_tokens": 250.0, "total_tokens": 350.0}), of(100, 250)),
+        (
+            json!({"prompt_tokens": 100.0, "completion_tokens": 250.0, "total_tokens": 350.0}),
+            usage_of(100, 250),
+        ),
         (json!({"prompt_tokens": 100}), None),
         (json!({"prompt_tokens": 100, "completion_tokens": -5}), None),
         (json!({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}), None),
@@ -290,7 +293,7 @@ fn a_mark_before_json_is_no_part_of_it() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_cache_or_a_recording_that_cannot_be_written_is_told_of_before_anything_is_paid() {
+fn an_unwritable_cache_or_recording_is_reported_before_anything_is_paid() {
     let error = Cache::open(Path::new("/proc/self")).unwrap_err().to_string();
     assert!(error.contains("/proc/self: the answer cache cannot be written; free some space"), "{error}");
     for place in ["/proc/self/recording.jsonl", "/dev/full", "/dev/null"] {

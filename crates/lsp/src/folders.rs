@@ -33,7 +33,7 @@ pub trait Opener: Send + Sync + 'static {
     fn session(&self, paths: &[PathBuf], quality: Option<&str>) -> Session;
 
     /// Receives notices about events while an index is opened, from several threads.
-    fn told(&self, notice: Notice);
+    fn notify(&self, notice: Notice);
 
     /// The state of the index of each path.
     ///
@@ -181,10 +181,10 @@ impl<O: Opener> Folders<O> {
         let begun = Instant::now();
         let changed = self.changed();
         let trees = self.trees(quality);
-        let notices = |notice: Notice| self.heed(notice, events);
+        let notices = |notice: Notice| self.handle_notice(notice, events);
         trees.session.ask(Some(changed), &notices, |indexed, snapshot| {
             let changed_files = indexed.changed_files().cloned();
-            changed_files.iter().for_each(|behind| self.tell_behind(behind));
+            changed_files.iter().for_each(|behind| self.report_behind(behind));
             let tree = self.with_unsaved(&trees, snapshot)?.behind(changed_files).tree();
             let directory = |path: &PathBuf| match path.parent() {
                 Some(parent) if path.is_file() => parent.to_owned(),
@@ -209,19 +209,19 @@ impl<O: Opener> Folders<O> {
     pub(crate) fn refresh(&self, events: &(dyn Fn(&Event) + Sync)) -> Result<(), RequestError> {
         let changed = self.changed();
         let trees = self.trees(None);
-        let snapshot = trees.session.snapshot(Some(changed), &|notice| self.heed(notice, events))?;
+        let snapshot = trees.session.snapshot(Some(changed), &|notice| self.handle_notice(notice, events))?;
         self.with_unsaved(&trees, &snapshot).map(drop)
     }
 
-    fn heed(&self, notice: Notice, events: &(dyn Fn(&Event) + Sync)) {
+    fn handle_notice(&self, notice: Notice, events: &(dyn Fn(&Event) + Sync)) {
         match notice {
             Notice::Event(event) => events(event),
-            notice => self.opener.told(notice),
+            notice => self.opener.notify(notice),
         }
     }
 
     /// Tells the client which files the answer does not reflect in their current state.
-    fn tell_behind(&self, behind: &Behind) {
+    fn report_behind(&self, behind: &Behind) {
         let paths = behind.files.iter().map(|(_, path)| path.as_str()).collect::<Vec<_>>().join(", ");
         let more = if behind.files.len() < behind.total { ", …" } else { "" };
         let n_files = counted(behind.total, "file");

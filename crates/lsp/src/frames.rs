@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_data_is_read_back() {
         let mut output = Vec::new();
         let value = serde_json::json!({"method": "ä"});
         write(&mut output, &value.to_string()).unwrap();

@@ -204,7 +204,7 @@ impl Searchable {
             tags: None,
             detail: Some(hit.path.clone()),
             uri: uri_of(&self.spelled(hit.root, &hit.path))?,
-            range: texts.whole(hit),
+            range: texts.definition_range(hit),
             selection_range: texts.selection(hit),
             data: None,
         })
@@ -248,12 +248,12 @@ fn last_name(name: &str) -> &str {
 }
 
 /// A file: the number of its folder, and its path there.
-type Place = (usize, String);
+type FileKey = (usize, String);
 
 /// The texts of files, each read once.
 pub(crate) struct Texts<'a> {
     index: &'a Index,
-    read: RefCell<HashMap<Place, Option<Rc<str>>>>,
+    read: RefCell<HashMap<FileKey, Option<Rc<str>>>>,
 }
 
 impl<'a> Texts<'a> {
@@ -271,7 +271,7 @@ impl<'a> Texts<'a> {
     }
 
     /// Range of a definition.
-    fn whole(&self, hit: &Hit) -> Range {
+    fn definition_range(&self, hit: &Hit) -> Range {
         let last = self.index.last_line(hit).saturating_sub(1);
         let text = self.text(hit.root, &hit.path);
         let line = text.as_deref().and_then(|text| lines::line(text, last)).unwrap_or_default();

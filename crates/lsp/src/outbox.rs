@@ -46,7 +46,7 @@ pub(crate) struct Writer(Receiver<()>);
 
 impl Outbox {
     /// Starts a thread that writes to `output`.
-    pub(crate) fn to(mut output: impl Write + Send + 'static) -> Result<(Self, Writer), ServeError> {
+    pub(crate) fn new(mut output: impl Write + Send + 'static) -> Result<(Self, Writer), ServeError> {
         let queue = Arc::new(Queue::default());
         let messages = Arc::clone(&queue);
         let (ended, end) = mpsc::channel();
@@ -175,16 +175,16 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reads_waits_within_a_limit_and_is_sent_in_its_order() {
+    fn unread_messages_are_bounded_and_sent_in_order() {
         let (sender, pieces) = mpsc::sync_channel(0);
-        let (outbox, writer) = Outbox::to(Pipe(sender)).unwrap();
-        let (told, sent) = mpsc::channel();
+        let (outbox, writer) = Outbox::new(Pipe(sender)).unwrap();
+        let (queued, sent) = mpsc::channel();
         let sending = {
             let outbox = outbox.clone();
             thread::spawn(move || {
                 for number in 0..100 {
                     outbox.notify("text", json!([number, "x".repeat(MAX_WAITING_BYTES / 10)]));
-                    told.send(number).unwrap();
+                    queued.send(number).unwrap();
                 }
                 outbox.end();
             })
@@ -205,9 +205,9 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_goes_on_when_the_client_is_gone() {
+    fn waiting_senders_continue_when_the_client_is_gone() {
         let (sender, pieces) = mpsc::sync_channel(0);
-        let (outbox, writer) = Outbox::to(Pipe(sender)).unwrap();
+        let (outbox, writer) = Outbox::new(Pipe(sender)).unwrap();
         let sending = thread::spawn(move || {
             (0..100).for_each(|_| outbox.notify("text", json!("x".repeat(MAX_WAITING_BYTES / 10))));
         });

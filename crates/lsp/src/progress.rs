@@ -27,12 +27,12 @@ struct State {
     /// True if it is reported immediately.
     is_build: bool,
     /// The token and the last percentage, once reported.
-    told: Option<(String, u64)>,
+    reported: Option<(String, u64)>,
 }
 
 impl<'a> Reporter<'a> {
     pub(crate) fn new(outbox: Option<&'a Outbox>) -> Self {
-        let state = State { begun: Instant::now(), is_build: false, told: None };
+        let state = State { begun: Instant::now(), is_build: false, reported: None };
         Self { outbox, state: Mutex::new(state) }
     }
 
@@ -47,13 +47,13 @@ impl<'a> Reporter<'a> {
             return;
         }
         let percentage = (share * 100.0) as u64;
-        match &mut state.told {
+        match &mut state.reported {
             Some((_, last)) if *last >= percentage => {}
             Some((token, last)) => {
                 *last = percentage;
                 send(outbox, token, json!({"kind": "report", "message": message, "percentage": percentage}));
             }
-            told @ None => {
+            reported @ None => {
                 let number = NEXT.fetch_add(1, Ordering::Relaxed);
                 let token = format!("quarry/index/{number}");
                 outbox.ask(
@@ -65,7 +65,7 @@ impl<'a> Reporter<'a> {
                     "kind": "begin", "title": "Indexing", "message": message, "percentage": percentage,
                 });
                 send(outbox, &token, begin);
-                *told = Some((token, percentage));
+                *reported = Some((token, percentage));
             }
         }
     }
@@ -74,7 +74,7 @@ impl<'a> Reporter<'a> {
 impl Drop for Reporter<'_> {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let (Some(outbox), Some((token, _))) = (self.outbox, &state.told) {
+        if let (Some(outbox), Some((token, _))) = (self.outbox, &state.reported) {
             send(outbox, token, json!({"kind": "end"}));
         }
     }

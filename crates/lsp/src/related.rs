@@ -79,7 +79,7 @@ impl Searchable {
 
     fn related_to(&self, subject: &Subject, kinds: &[Kind], limit: usize) -> Result<Related, RequestError> {
         let question = Question { subject, kinds, limit, open_time: self.open_time };
-        self.related.of(&self.saved).answer(&self.saved, &question).map_err(|error| match error {
+        self.related.get(&self.saved).answer(&self.saved, &question).map_err(|error| match error {
             RelatedError::Index(error) => error.into(),
             error => RequestError::Failed(with_causes(&error)),
         })

@@ -58,7 +58,7 @@ pub fn serve(
     output: impl Write + Send + 'static,
     opener: impl Opener,
 ) -> Result<Ending, ServeError> {
-    let (outbox, writer) = Outbox::to(output)?;
+    let (outbox, writer) = Outbox::new(output)?;
     let (jobs, waiting) = mpsc::channel();
     let shared = Arc::new(Shared {
         folders: Folders::new(opener, outbox.clone()),
@@ -330,7 +330,7 @@ impl<O: Opener> Server<O> {
             None => root().filter(|path| path.is_absolute()).into_iter().collect(),
         };
         let n_left_out = folders.change_paths(&[], opened);
-        self.tell_left_out(n_left_out);
+        self.report_left_out(n_left_out);
         let save = TextDocumentSyncSaveOptions::SaveOptions(SaveOptions { include_text: Some(false) });
         let sync = TextDocumentSyncOptions {
             open_close: Some(true),
@@ -372,13 +372,13 @@ impl<O: Opener> Server<O> {
         if self.stage != Stage::Running {
             return None;
         }
-        if let Err(problem) = self.heed(&method, &params) {
+        if let Err(problem) = self.handle_notification(&method, &params) {
             tracing::warn!("ignored {method:?} from the client: {problem}");
         }
         None
     }
 
-    fn heed(&mut self, method: &str, params: &Value) -> Result<(), RequestError> {
+    fn handle_notification(&mut self, method: &str, params: &Value) -> Result<(), RequestError> {
         let folders = &self.shared.folders;
         match method {
             "initialized" => self.follow(),
@@ -412,7 +412,7 @@ impl<O: Opener> Server<O> {
                     paths.collect::<Vec<_>>()
                 };
                 let n_left_out = folders.change_paths(&paths(removed), paths(added));
-                self.tell_left_out(n_left_out);
+                self.report_left_out(n_left_out);
                 self.follow();
             }
             _ => {}
@@ -421,7 +421,7 @@ impl<O: Opener> Server<O> {
     }
 
     /// Tells the user of folders that are not searched.
-    fn tell_left_out(&self, n_left_out: usize) {
+    fn report_left_out(&self, n_left_out: usize) {
         if n_left_out > 0 {
             let message = format!(
                 "Quarry searches the first {MAX_FOLDERS} folders; {n_left_out} more are left out. Close some, or open \

@@ -1,7 +1,7 @@
 //! Callers and callees as text.
 
 use quarry_index::{CallSite, Callee, Calls, Hit, Index, UnfinishedFile};
-use quarry_session::text::{BudgetedText, numbered, position, quoted, quoted_start, what};
+use quarry_session::text::{BudgetedText, numbered, position, quoted, quoted_start, unit_label};
 use quarry_text::counted;
 
 use crate::arguments::Size;
@@ -44,7 +44,7 @@ pub(crate) fn callers_text(
     calls: &Calls<CallSite>,
     size: Size,
 ) -> String {
-    let of = of(paths, name, definitions);
+    let subject = described_definitions(paths, name, definitions);
     let (sites, unfinished) = (&calls.found, unfinished_text(paths, &calls.unfinished));
     if sites.is_empty() {
         let elsewhere = match calls.n_elsewhere {
@@ -53,7 +53,7 @@ pub(crate) fn callers_text(
         };
         let calls = match definitions {
             [] => format!("No calls of {} found; nothing in the tree defines it.", quoted_start(name)),
-            _ => format!("No calls of {of} found.{elsewhere}"),
+            _ => format!("No calls of {subject} found.{elsewhere}"),
         };
         return format!("{calls}\n{unfinished}");
     }
@@ -61,7 +61,7 @@ pub(crate) fn callers_text(
         0 => String::new(),
         n => format!(", {n} matched by name only"),
     };
-    let head = format!("{} of {of}{by_name}:\n{unfinished}", counted(sites.len(), "call"));
+    let head = format!("{} of {subject}{by_name}:\n{unfinished}", counted(sites.len(), "call"));
     let mut text = BudgetedText::new(&head, size.max_tokens);
     let line = |(number, site): (usize, &CallSite)| {
         let code = numbered(site.line, &site.text);
@@ -70,7 +70,7 @@ pub(crate) fn callers_text(
             return code;
         }
         let caller = site.caller.as_ref().filter(|hit| !hit.name.is_empty());
-        let caller = caller.map(|hit| format!(" in {}", what(hit.kind, &hit.name))).unwrap_or_default();
+        let caller = caller.map(|hit| format!(" in {}", unit_label(hit.kind, &hit.name))).unwrap_or_default();
         let doubt = doubt(paths, site.is_certain, &site.definitions);
         format!("{}:{}{caller}{doubt}\n{code}", paths.quoted(site.root, &site.path), site.line)
     };
@@ -169,7 +169,7 @@ fn unfinished_text(paths: &Paths, files: &[UnfinishedFile]) -> String {
     }
 }
 
-fn of(paths: &Paths, name: &str, definitions: &[Hit]) -> String {
+fn described_definitions(paths: &Paths, name: &str, definitions: &[Hit]) -> String {
     match definitions {
         [] => format!("{}, which nothing in the tree defines", quoted_start(name)),
         [hit] => paths.position(hit),

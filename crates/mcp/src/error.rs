@@ -82,7 +82,7 @@ pub enum ToolError {
         trees: Vec<String>,
     },
     /// A directory was given where a file is needed.
-    #[error("{path}: is a directory; give one of its files{}", such_as(files))]
+    #[error("{path}: is a directory; give one of its files{}", examples_text(files))]
     IsDirectory {
         /// As given.
         path: String,
@@ -177,7 +177,7 @@ fn suggestion(nearest: &[String]) -> String {
     }
 }
 
-fn such_as(files: &[String]) -> String {
+fn examples_text(files: &[String]) -> String {
     if files.is_empty() { String::new() } else { format!(", such as {}", listed(files)) }
 }
 

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_a_parse_error() {
+    fn invalid_json_is_a_parse_error() {
         for line in ["garbage", "{", "{\"jsonrpc\":\"2.0\"}}", "\"\\ud800\"", "\u{0}\u{1}"] {
             check(line, -32700, Value::Null, "not JSON");
         }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_message_is_an_invalid_request() {
+    fn other_json_is_an_invalid_request() {
         for line in ["1", "null", "\"x\"", "[]"] {
             check(line, -32600, Value::Null, "");
         }

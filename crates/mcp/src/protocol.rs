@@ -75,7 +75,7 @@ pub fn http_service(
         .with_json_response(true)
         .with_max_request_body_bytes(MAX_MESSAGE_BYTES)
         .disable_allowed_hosts();
-    let server = Server { trees: Arc::new(Trees::one(workspace)), limiter };
+    let server = Server { trees: Arc::new(Trees::single(workspace)), limiter };
     StreamableHttpService::new(move || Ok(server.clone()), Arc::default(), config)
 }
 
@@ -181,11 +181,11 @@ impl ServerHandler for Server {
             }
         };
         let mut answered = pin!(self.limiter.run(&call, work));
-        let mut notices = Notices { token: context.meta.get_progress_token(), told: -STEP };
+        let mut notices = Notices { token: context.meta.get_progress_token(), reported: -STEP };
         let answered = loop {
             tokio::select! {
                 () = context.ct.cancelled() => return Err(ErrorData::internal_error("cancelled", None)),
-                Some(progress) = progress.recv() => notices.tell(&context.peer, progress).await,
+                Some(progress) = progress.recv() => notices.report(&context.peer, progress).await,
                 answered = &mut answered => break answered,
             }
         };
@@ -233,17 +233,17 @@ struct Notices {
     /// `None` if the client asked for none.
     token: Option<ProgressToken>,
     /// The last share reported; negative before the first notification, so that any share is reported.
-    told: f64,
+    reported: f64,
 }
 
 impl Notices {
     /// Reports progress, in steps that are worth a message; each must be greater than the last.
-    async fn tell(&mut self, client: &Peer<RoleServer>, progress: Progress) {
+    async fn report(&mut self, client: &Peer<RoleServer>, progress: Progress) {
         let Some(token) = &self.token else { return };
-        if progress.share < self.told + STEP {
+        if progress.share < self.reported + STEP {
             return;
         }
-        self.told = progress.share;
+        self.reported = progress.share;
         let notice = ProgressNotificationParam::new(token.clone(), progress.share).with_total(1.0);
         // A disconnected client is detected elsewhere.
         let _ = client.notify_progress(notice.with_message(progress.message)).await;

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use quarry_session::text::{BudgetedText, numbered, quoted, quoted_start, what};
+use quarry_session::text::{BudgetedText, numbered, quoted, quoted_start, unit_label};
 use quarry_source::{SourceText, Unit, UnitKind};
 use quarry_text::{counted, nearest};
 
@@ -50,7 +50,7 @@ pub(crate) fn read_unit(
     };
     let Span { unit, end_line, end_byte } = span(units, found);
     let heading =
-        format!("{}:{}-{end_line} {}\n", quoted(path), unit.start_line, what(unit.kind, &unit.name));
+        format!("{}:{}-{end_line} {}\n", quoted(path), unit.start_line, unit_label(unit.kind, &unit.name));
     let content = source.to_str();
     let indexes = source.line_indexes(unit.start_line..=end_line, unit.bytes.start..end_byte);
     let n_lines = indexes.len();
@@ -157,7 +157,7 @@ fn is_named_below(unit: &Unit, prefix: &str) -> bool {
 }
 
 fn location(unit: &Unit) -> String {
-    format!("{}-{} {}", unit.start_line, unit.end_line, what(unit.kind, &unit.name))
+    format!("{}-{} {}", unit.start_line, unit.end_line, unit_label(unit.kind, &unit.name))
 }
 
 #[cfg(test)]
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn units_of_one_line_are_told_apart_by_name() {
+    fn units_on_one_line_are_distinguished_by_name() {
         let text = read("def f(): pass; g = 1\n", UnitSelector::Line(1), 2_000).unwrap();
         assert!(!text.contains("On the same line"), "{text}");
         let cell = |source: &str| serde_json::json!({"cell_type": "code", "source": source});
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn several_of_a_name_are_told() {
+    fn units_with_the_same_name_are_reported() {
         let text =
             read("def f():\n    pass\n\ndef f():\n    return 2\n", UnitSelector::Name("f"), 2_000).unwrap();
         assert!(text.contains("pass") && text.contains("Other units of that name are at lines 4."), "{text}");
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_what_there_is() {
+    fn errors_list_what_exists() {
         let error = read(CART, UnitSelector::Line(99), 2_000).unwrap_err();
         assert_eq!(error, "cart.py: has no line 99, it ends with line 14");
         let error = read(CART, UnitSelector::Name("totl"), 2_000).unwrap_err();

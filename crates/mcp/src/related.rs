@@ -18,13 +18,13 @@ pub(crate) fn related_text(found: &Related, prefixes: &[String], max_tokens: usi
         let position = format!("{}:{}", quoted(&target.path), target.start_line);
         if target.name.is_empty() { position } else { format!("{} {position}", quoted(&target.name)) }
     };
-    let of: Vec<String> = found.targets.iter().take(N_TARGETS).map(target).collect();
-    let more = if found.targets.len() > of.len() { ", …" } else { "" };
-    let (of, histories) = (of.join(", ") + more, printable(&found.histories()).into_owned());
+    let targets: Vec<String> = found.targets.iter().take(N_TARGETS).map(target).collect();
+    let more = if found.targets.len() > targets.len() { ", …" } else { "" };
+    let (targets, histories) = (targets.join(", ") + more, printable(&found.histories()).into_owned());
     if found.is_empty() {
-        return format!("Nothing related to {of} found; {histories}.\n");
+        return format!("Nothing related to {targets} found; {histories}.\n");
     }
-    let mut text = BudgetedText::new(&format!("Related to {of} ({histories}):\n"), max_tokens);
+    let mut text = BudgetedText::new(&format!("Related to {targets} ({histories}):\n"), max_tokens);
     let commits = found.commits.as_deref().unwrap_or_default();
     let pieces = found.results.iter().map(|place| place_text(place, prefixes));
     let pieces = pieces.chain(commits.iter().map(commit_text));

@@ -116,7 +116,7 @@ impl Calls {
     fn check(&self) -> Result<(), ToolError> {
         match (&self.name, &self.path, &self.line) {
             (Some(name), None, None) if has_part(name) => {}
-            (None, Some(_), Some(line)) => within("line", line, &LINES)?,
+            (None, Some(_), Some(line)) => check_range("line", line, &LINES)?,
             _ => return Err(ToolError::NameOrPosition),
         }
         self.size.check()
@@ -143,16 +143,16 @@ impl Call {
                 Ok(Self::Search(search))
             }),
             "context" => read(arguments).and_then(|context: Context| {
-                within("max_tokens", &context.max_tokens, &TOKENS)?;
+                check_range("max_tokens", &context.max_tokens, &TOKENS)?;
                 Ok(Self::Context(context))
             }),
             "outline" => read(arguments).and_then(|outline: Outline| {
-                within("max_tokens", &outline.max_tokens, &TOKENS)?;
+                check_range("max_tokens", &outline.max_tokens, &TOKENS)?;
                 Ok(Self::Outline(outline))
             }),
             // Not listed, since `related` has it as a kind, but agents try it.
             "similar" => read(arguments).and_then(|similar: Similar| {
-                within("line", &similar.line, &LINES)?;
+                check_range("line", &similar.line, &LINES)?;
                 similar.size.check()?;
                 Ok(Self::Similar(similar))
             }),
@@ -171,8 +171,8 @@ impl Call {
                 if unit.line.is_some() == unit.name.is_some() {
                     return Err(ToolError::LineOrName);
                 }
-                unit.line.as_ref().map_or(Ok(()), |line| within("line", line, &LINES))?;
-                within("max_tokens", &unit.max_tokens, &TOKENS)?;
+                unit.line.as_ref().map_or(Ok(()), |line| check_range("line", line, &LINES))?;
+                check_range("max_tokens", &unit.max_tokens, &TOKENS)?;
                 Ok(Self::ReadUnit(unit))
             }),
             "index_status" => read(arguments).map(Self::IndexStatus),
@@ -251,8 +251,8 @@ impl Size {
     }
 
     fn check(&self) -> Result<(), ToolError> {
-        self.k.as_ref().map_or(Ok(()), |k| within("k", k, &RESULTS))?;
-        within("max_tokens", &self.max_tokens, &TOKENS)
+        self.k.as_ref().map_or(Ok(()), |k| check_range("k", k, &RESULTS))?;
+        check_range("max_tokens", &self.max_tokens, &TOKENS)
     }
 }
 
@@ -282,18 +282,18 @@ fn read<T: DeserializeOwned + JsonSchema>(mut arguments: Object) -> Result<T, To
 
 /// Bytes of the names and texts in arguments, at any depth; an item that is not a text counts as one.
 fn n_bytes_of(arguments: &Object) -> usize {
-    fn of_value(value: &Value) -> usize {
+    fn value_bytes(value: &Value) -> usize {
         match value {
             Value::String(text) => text.len(),
-            Value::Array(items) => items.iter().map(of_value).sum::<usize>() + items.len(),
+            Value::Array(items) => items.iter().map(value_bytes).sum::<usize>() + items.len(),
             Value::Object(object) => n_bytes_of(object),
             Value::Null | Value::Bool(_) | Value::Number(_) => 1,
         }
     }
-    arguments.iter().map(|(name, value)| name.len() + of_value(value)).sum()
+    arguments.iter().map(|(name, value)| name.len() + value_bytes(value)).sum()
 }
 
-fn within<T>(name: &'static str, value: &T, range: &RangeInclusive<T>) -> Result<(), ToolError>
+fn check_range<T>(name: &'static str, value: &T, range: &RangeInclusive<T>) -> Result<(), ToolError>
 where
     T: PartialOrd + ToString,
 {
@@ -389,8 +389,8 @@ mod tests {
             check(&keys.get("items").cloned().unwrap_or_default(), &format!("{path}.items"));
             if let Some(Value::Object(properties)) = keys.get("properties") {
                 for (name, property) in properties {
-                    let is_told = property["description"].is_string() || property["enum"].is_array();
-                    assert!(is_told, "{name}");
+                    let is_described = property["description"].is_string() || property["enum"].is_array();
+                    assert!(is_described, "{name}");
                     check(property, &format!("{path}.{name}"));
                 }
             }
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_refused_by_its_length() {
+    fn long_arguments_are_refused() {
         let long = "word ".repeat(200_000);
         let words = "1000005 bytes of arguments, at most 70000 are accepted";
         check_refused("search", json!({"query": long}), words);

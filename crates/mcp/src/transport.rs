@@ -136,7 +136,7 @@ impl Lines {
             Message::Bad(refusal) => refusal,
             Message::Good(message) => match self.problem_of(&message, batch) {
                 Some(refusal) => refusal,
-                None => return self.hand_on(*message, batch),
+                None => return self.forward(*message, batch),
             },
         };
         if refusal.id.is_none() {
@@ -172,7 +172,7 @@ impl Lines {
         })
     }
 
-    fn hand_on(&mut self, message: ClientJsonRpcMessage, batch: Option<u64>) -> Option<ClientJsonRpcMessage> {
+    fn forward(&mut self, message: ClientJsonRpcMessage, batch: Option<u64>) -> Option<ClientJsonRpcMessage> {
         match &message {
             JsonRpcMessage::Request(request) => {
                 self.open_requests.insert(request.id.clone(), batch);

@@ -29,7 +29,7 @@ impl TreePath {
     ///
     /// # Errors
     /// When it leads out of the root, or to nothing that is listed.
-    pub(crate) fn of(path: &str, roots: &[PathBuf], files: &[&str]) -> Result<Self, ToolError> {
+    pub(crate) fn resolve(path: &str, roots: &[PathBuf], files: &[&str]) -> Result<Self, ToolError> {
         let relative = relative(path, roots)?;
         if relative.is_empty() {
             return Ok(Self::Root);
@@ -56,9 +56,9 @@ impl TreePath {
     /// The file that `path` means.
     ///
     /// # Errors
-    /// Like [`TreePath::of`], and when it is a directory.
+    /// Like [`TreePath::resolve`], and when it is a directory.
     pub(crate) fn file(path: &str, roots: &[PathBuf], files: &[&str]) -> Result<String, ToolError> {
-        let directory = match Self::of(path, roots, files)? {
+        let directory = match Self::resolve(path, roots, files)? {
             Self::File(file) => return Ok(file),
             Self::Directory(directory) => directory,
             Self::Root => String::new(),
@@ -140,7 +140,7 @@ mod tests {
 
     fn tree_path(path: &str) -> Result<TreePath, String> {
         let roots = [PathBuf::from("/trees/shop"), PathBuf::from("/mnt/shop")];
-        TreePath::of(path, &roots, &FILES).map_err(|error| error.report())
+        TreePath::resolve(path, &roots, &FILES).map_err(|error| error.report())
     }
 
     #[test]
@@ -161,7 +161,7 @@ mod tests {
         for file in files {
             let shown = quoted(file).into_owned();
             assert!(shown.starts_with('"') && !shown.contains('\n'));
-            assert_eq!(TreePath::of(&shown, &[], &files).unwrap(), TreePath::File(file.to_owned()));
+            assert_eq!(TreePath::resolve(&shown, &[], &files).unwrap(), TreePath::File(file.to_owned()));
         }
     }
 

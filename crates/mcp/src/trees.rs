@@ -29,15 +29,21 @@ pub struct Trees {
     /// The searched paths, and their workspace.
     current: RwLock<(Vec<PathBuf>, Arc<Workspace>)>,
     /// True once the client has reported its roots, or calls no longer wait for them.
-    told: watch::Sender<bool>,
+    roots_known: watch::Sender<bool>,
 }
 
 impl Trees {
     /// One workspace, whatever a client has open.
     #[must_use]
-    pub fn one(workspace: Arc<Workspace>) -> Self {
+    pub fn single(workspace: Arc<Workspace>) -> Self {
         let current = RwLock::new((Vec::new(), workspace));
-        Self { given: Vec::new(), make: None, gives_way: false, current, told: watch::Sender::new(true) }
+        Self {
+            given: Vec::new(),
+            make: None,
+            gives_way: false,
+            current,
+            roots_known: watch::Sender::new(true),
+        }
     }
 
     /// The trees at some paths, and the roots of a client; these replace the given ones if `gives_way`.
@@ -49,7 +55,7 @@ impl Trees {
     ) -> Self {
         let given = paths.to_vec();
         let current = RwLock::new((given.clone(), Arc::new(make(given.clone()))));
-        Self { given, make: Some(Box::new(make)), gives_way, current, told: watch::Sender::default() }
+        Self { given, make: Some(Box::new(make)), gives_way, current, roots_known: watch::Sender::default() }
     }
 
     /// Returns true if the roots of a client are used.
@@ -59,15 +65,15 @@ impl Trees {
 
     /// Waits until a client that has announced roots has reported them, within a limit, and once.
     pub(crate) async fn wait_for_roots(&self) {
-        let mut told = self.told.subscribe();
+        let mut roots_known = self.roots_known.subscribe();
         // It fails only if the sender is gone.
-        let _ = timeout(ROOTS_PATIENCE, told.wait_for(|told| *told)).await;
-        self.told.send_replace(true);
+        let _ = timeout(ROOTS_PATIENCE, roots_known.wait_for(|roots_known| *roots_known)).await;
+        self.roots_known.send_replace(true);
     }
 
     /// Makes calls wait no longer for the roots of the client.
     pub(crate) fn expect_no_roots(&self) {
-        self.told.send_replace(true);
+        self.roots_known.send_replace(true);
     }
 
     /// Sets the roots of the client; directories that are already given trees are left out.
@@ -81,11 +87,11 @@ impl Trees {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         // An unchanged workspace stays open.
         if current.0 != searched || n_left_out > 0 {
-            let workspace = make(searched.clone()).leaving_out(n_left_out);
+            let workspace = make(searched.clone()).with_left_out(n_left_out);
             *current = (searched, Arc::new(workspace));
         }
         drop(current);
-        self.told.send_replace(true);
+        self.roots_known.send_replace(true);
     }
 
     fn workspace(&self) -> Arc<Workspace> {

@@ -14,7 +14,7 @@ use quarry_session::context::{self, ContextRequest};
 use quarry_session::settings::Settings;
 use quarry_session::text::{position, quoted_start};
 use quarry_session::{
-    Found, Notice, OpenChoice, Query, Session, Snapshot, Tree, UnitsRequest, count_tokens, outline,
+    Notice, OpenChoice, Query, SearchResults, Session, Snapshot, Tree, UnitsRequest, count_tokens, outline,
 };
 use quarry_source::{UnitKind, language_named};
 use quarry_text::{counted, printable};
@@ -107,7 +107,7 @@ pub struct SearchedUnit {
 }
 
 impl SearchedUnit {
-    fn of(tree: &Tree, hit: &Hit) -> Self {
+    fn new(tree: &Tree, hit: &Hit) -> Self {
         Self { path: tree.path_in_common(hit), start_line: hit.start_line, end_line: hit.end_line }
     }
 }
@@ -123,7 +123,7 @@ pub struct Progress {
 
 impl Progress {
     /// The progress that an event of a build marks; `None` if its step takes no time.
-    fn of(event: &Event) -> Option<Self> {
+    fn from_event(event: &Event) -> Option<Self> {
         event.progress().map(|(share, message)| Self { share, message })
     }
 }
@@ -167,13 +167,13 @@ impl Workspace {
     /// Passes on the notices of a refresh that no call waits for.
     fn waiting(self) -> Self {
         let (unsaved, observer) = (Arc::clone(&self.unsaved), self.notices.clone());
-        let told = move |notice: Notice| heed(notice, &unsaved, observer.as_deref());
-        Self { session: self.session.clone().waiting(PATIENCE, told), ..self }
+        let on_notice = move |notice: Notice| handle_notice(notice, &unsaved, observer.as_deref());
+        Self { session: self.session.clone().waiting(PATIENCE, on_notice), ..self }
     }
 
     /// States in answers that `n_left_out` other trees are not searched.
     #[must_use]
-    pub fn leaving_out(self, n_left_out: usize) -> Self {
+    pub fn with_left_out(self, n_left_out: usize) -> Self {
         Self { n_left_out, ..self }
     }
 
@@ -211,7 +211,7 @@ impl Workspace {
         let (place, call) = self.place(call)?;
         let max_tokens = call.max_tokens().unwrap_or_default();
         let ask = |question: &dyn Fn(&Tree, &Snapshot, usize) -> Result<ToolAnswer, ToolError>| {
-            let notices = |notice: Notice| self.heed(notice, report);
+            let notices = |notice: Notice| self.handle_notice(notice, report);
             self.session.ask(Some(asked), &notices, |tree, snapshot| {
                 let note = self.note(snapshot.n_unsearched) + &self.changed_note(tree, snapshot);
                 let mut answer = question(tree, snapshot, max_tokens.saturating_sub(count_tokens(&note)))?;
@@ -339,15 +339,15 @@ impl Workspace {
     /// Returns true if a tree has a file or directory at a path.
     fn has(&self, tree: usize, path: &str) -> bool {
         let Ok(listing) = self.listing(tree) else { return false };
-        TreePath::of(path, &self.roots(tree), &paths(&listing)).is_ok()
+        TreePath::resolve(path, &self.roots(tree), &paths(&listing)).is_ok()
     }
 
     /// Passes a notice on, and reports the progress of a call.
-    fn heed(&self, notice: Notice, report: ReportProgress) {
+    fn handle_notice(&self, notice: Notice, report: ReportProgress) {
         if let Notice::Event(event) = notice {
-            Progress::of(event).into_iter().for_each(report);
+            Progress::from_event(event).into_iter().for_each(report);
         }
-        heed(notice, &self.unsaved, self.notices.as_deref());
+        handle_notice(notice, &self.unsaved, self.notices.as_deref());
     }
 
     /// Prefix of the paths of each searched tree; nothing for one.
@@ -392,7 +392,7 @@ impl Workspace {
     fn part(&self, place: Option<usize>, path: &str) -> Result<TreePath, ToolError> {
         let Some(tree) = place.filter(|_| !path.is_empty()) else { return Ok(TreePath::Root) };
         let listing = self.listing(tree)?;
-        TreePath::of(path, &self.roots(tree), &paths(&listing))
+        TreePath::resolve(path, &self.roots(tree), &paths(&listing))
     }
 
     /// The tree and the file that a path names.
@@ -419,13 +419,13 @@ impl Workspace {
         let mut heading: String =
             found.notes.iter().map(|note| format!("Note: {}.\n", printable(note))).collect();
         if is_unsure {
-            heading.push_str(&context::nothing_heading(found.hits.is_empty(), is_narrowed));
+            heading.push_str(&context::no_answer_heading(found.hits.is_empty(), is_narrowed));
         }
         // The nearest results show whether other words would help; a full list of poor results would not.
         if is_unsure && search.detail == Detail::Brief {
             found.hits.truncate(NEAREST);
         }
-        let searched = found.hits.iter().map(|hit| SearchedUnit::of(tree, hit)).collect();
+        let searched = found.hits.iter().map(|hit| SearchedUnit::new(tree, hit)).collect();
         let results = results(&tree.index, &found, search.detail, &self.prefixes(snapshot));
         let text = list(&heading, &results, search.detail, max_tokens);
         let tokens = || Tokens { given: count_tokens(&text), of_file: None };
@@ -453,7 +453,7 @@ impl Workspace {
                 prefixes: &self.prefixes(snapshot),
             },
         )?;
-        let shown = found.shown.iter().map(|unit| SearchedUnit::of(tree, &index.unit(*unit))).collect();
+        let shown = found.shown.iter().map(|unit| SearchedUnit::new(tree, &index.unit(*unit))).collect();
         let tokens = || Tokens {
             given: count_tokens(&found.text),
             of_file: Some(context::file_tokens(index, &found.shown)),
@@ -530,20 +530,20 @@ impl Workspace {
         snapshot: &Snapshot,
         max_tokens: usize,
     ) -> Result<ToolAnswer, ToolError> {
-        let of = &asked.of;
+        let changed = &asked.of;
         let subject = match file {
             Some((root, path)) => {
                 let root = self.number(*root, snapshot)?;
-                match of.line {
+                match changed.line {
                     Some(line) => Subject::Line(root, path.clone(), line),
                     None => Subject::File(root, path.clone()),
                 }
             }
-            None => Subject::Name(of.name.clone().unwrap_or_default()),
+            None => Subject::Name(changed.name.clone().unwrap_or_default()),
         };
-        let limit = of.size.k(snapshot.defaults.limit);
+        let limit = changed.size.k(snapshot.defaults.limit);
         let question = Question { subject: &subject, kinds: &asked.kinds, limit, open_time: Duration::ZERO };
-        let found = self.related.of(tree).answer(tree, &question).map_err(|error| match error {
+        let found = self.related.get(tree).answer(tree, &question).map_err(|error| match error {
             RelatedError::NoDefinition { path, line } => ToolError::NoDefinition { path, line },
             RelatedError::Index(error) => error.into(),
             error => ToolError::Related(error),
@@ -667,15 +667,20 @@ pub(crate) fn shown_path(root: usize, path: &str, prefixes: &[String]) -> String
 }
 
 /// Notes whether an index is in memory, and passes a notice on.
-fn heed(notice: Notice, unsaved: &Mutex<Option<String>>, observer: Option<&NoticeObserver>) {
+fn handle_notice(notice: Notice, unsaved: &Mutex<Option<String>>, observer: Option<&NoticeObserver>) {
     if let Notice::Opened(opened) = notice {
         let reason = opened.iter().find_map(|opened| opened.unsaved.as_ref());
         *lock(unsaved) = reason.map(ToString::to_string);
     }
-    observer.into_iter().for_each(|tell| tell(notice));
+    observer.into_iter().for_each(|observe| observe(notice));
 }
 
-fn results<Q>(index: &Index, found: &Found<Q>, detail: Detail, prefixes: &[String]) -> Vec<FoundUnit> {
+fn results<Q>(
+    index: &Index,
+    found: &SearchResults<Q>,
+    detail: Detail,
+    prefixes: &[String],
+) -> Vec<FoundUnit> {
     // The name in a brief result already says what the declaration would.
     let is_beside_declaration = detail == Detail::Brief;
     let unit = |(position, hit): (usize, &Hit)| FoundUnit {
@@ -725,7 +730,7 @@ mod tests {
 
     #[test]
     fn progress_goes_from_reading_to_embedding() {
-        let share = |event: Event| Progress::of(&event).map(|progress| progress.share);
+        let share = |event: Event| Progress::from_event(&event).map(|progress| progress.share);
         assert_eq!(share(Event::Read { done: 1, total: 2 }), Some(0.25));
         assert_eq!(share(Event::Embedded { done: 1, total: 2 }), Some(0.75));
         assert_eq!(share(Event::Embedded { done: 0, total: 0 }), Some(0.5));
@@ -733,7 +738,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_cannot_be_written_is_made_once_and_again_when_files_change() {
+    fn an_unwritable_index_is_built_once_and_again_when_files_change() {
         let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::write(directory.path().join("net.py"), "def connect(host):\n    return dial(host)\n").unwrap();
         let blocked = elsewhere.path().join("file");
@@ -845,7 +850,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_of_the_results_of_a_search_is_observed() {
+    fn reads_of_search_results_are_observed() {
         let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let source = "def connect(host):\n    return dial(host)\n\n\ndef close(socket):\n    socket.shut()\n";
         fs::write(directory.path().join("net.py"), source).unwrap();

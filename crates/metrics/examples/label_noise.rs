@@ -175,7 +175,7 @@ pub fn simulate(scenario: &Scenario, n_data_sets: usize, resamples: usize, seed:
                 .iter()
                 .filter_map(|of| value(of, *measure, 0, |document| document.label.grade))
                 .collect();
-            let (noisy, with_errors) = means.of(0);
+            let (noisy, with_errors) = means.mean(0);
             let as_they_are = mean_interval(&[&plain], &bootstrap).expect("queries with answers");
             let difference = means.difference(0, 1, 1.0);
             let covers = |interval: Interval, truth: f64| {

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_forecast_is_refused() {
+    fn invalid_forecasts_are_refused() {
         assert!(check_forecasts(&PROBABILITIES, &OUTCOMES).is_ok());
         assert!(check_forecasts(&PROBABILITIES, &OUTCOMES[1..]).is_err());
         assert!(check_forecasts(&[], &[]).is_err());

@@ -30,9 +30,9 @@ pub struct ClassScores {
 /// Precision, recall and F1 of a class.
 #[must_use]
 pub fn class_scores<Class: PartialEq>(truth: &[Class], predicted: &[Class], class: &Class) -> ClassScores {
-    let of = |classes: &[Class]| classes.iter().filter(|other| *other == class).count();
+    let count = |classes: &[Class]| classes.iter().filter(|other| *other == class).count();
     let both = truth.iter().zip(predicted).filter(|(a, b)| *a == class && *b == class).count() as f64;
-    let (support, n_predicted) = (of(truth), of(predicted));
+    let (support, n_predicted) = (count(truth), count(predicted));
     ClassScores {
         precision: ratio(both, n_predicted as f64),
         recall: ratio(both, support as f64),

@@ -28,7 +28,7 @@ pub enum Gain {
 impl Gain {
     /// Worth of a grade, over 2^`max_grade` for the exponential gain: NDCG is a ratio, and the scale keeps any
     /// grade finite.
-    fn of(self, grade: i32, max_grade: i32) -> f64 {
+    fn value(self, grade: i32, max_grade: i32) -> f64 {
         match self {
             Gain::Linear => f64::from(grade),
             Gain::Exponential => {
@@ -146,12 +146,12 @@ pub fn ndcg(hits: &[Hit], grades: &[i32], cutoff: Option<usize>, gain: Gain) -> 
     let discount = |rank: usize| ((rank + 1) as f64).log2();
     let found = relevant_groups(hits).map(|group| {
         let relevant = group.hits.iter().filter(|hit| hit.grade > 0);
-        let gains = total(relevant.map(|hit| gain.of(hit.grade, max_grade)));
+        let gains = total(relevant.map(|hit| gain.value(hit.grade, max_grade)));
         let positions = 0..group.positions_up_to(cutoff);
         total(positions.map(|passed| gains / discount(group.before + passed + 1))) / group.size as f64
     });
     let best = ideal.iter().take(cutoff).enumerate();
-    let best = best.map(|(index, &grade)| gain.of(grade, max_grade) / discount(index + 1));
+    let best = best.map(|(index, &grade)| gain.value(grade, max_grade) / discount(index + 1));
     ratio(total(found), total(best))
 }
 

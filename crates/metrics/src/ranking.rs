@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_ranked_is_refused() {
+    fn unrankable_inputs_are_refused() {
         let error = rank_judged(&["a", "b"], &[1.0, f64::NAN], &[], TiePolicy::DocidDesc).unwrap_err();
         assert!(matches!(error, MetricsError::NotANumber { position: 1 }));
         let error = rank_judged(&["a", "b"], &[1.0], &[], TiePolicy::DocidDesc).unwrap_err();

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_fitted_stays_finite() {
+    fn unfittable_data_stays_finite() {
         assert_eq!(Recalibration::fit(&[], &[]), Recalibration { slope: 1.0, intercept: 0.0 });
         for (confidences, held) in [
             (vec![1.0; 5], vec![true; 5]),

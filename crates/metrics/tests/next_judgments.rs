@@ -56,7 +56,7 @@ fn a_method_that_the_pool_favors_loses_its_place_without_its_own_documents() {
     let pool = Pool::new(queries, Measure::AveragePrecision(None)).unwrap();
     assert_eq!(plain(&pool), [1, 0]);
     assert_eq!(
-        pool.place_without_own(1, 10, 1),
+        pool.rank_without_own_judgments(1, 10, 1),
         plain(&pool).iter().position(|method| *method == 1).unwrap() + 1
     );
 }

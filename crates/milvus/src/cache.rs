@@ -10,13 +10,13 @@ pub(crate) struct Cache<T> {
 }
 
 struct State<T> {
-    values: HashMap<String, Kept<T>>,
+    values: HashMap<String, CachedValue<T>>,
     by_use: BTreeMap<u64, String>,
     bytes: usize,
     clock: u64,
 }
 
-struct Kept<T> {
+struct CachedValue<T> {
     value: Arc<T>,
     bytes: usize,
     used: u64,
@@ -45,7 +45,7 @@ impl<T> Cache<T> {
         let mut state = self.state();
         state.clock += 1;
         let used = state.clock;
-        if let Some(before) = state.values.insert(key.clone(), Kept { value, bytes, used }) {
+        if let Some(before) = state.values.insert(key.clone(), CachedValue { value, bytes, used }) {
             state.bytes -= before.bytes;
             state.by_use.remove(&before.used);
         }
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_used_for_the_longest_time_goes_first() {
+    fn the_least_recently_used_value_is_evicted_first() {
         let cache = Cache::new(30);
         let put = |key: &str, bytes| cache.put(key.to_owned(), Arc::new(key.to_owned()), bytes);
         ["a", "b", "c"].into_iter().for_each(|key| put(key, 10));

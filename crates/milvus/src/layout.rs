@@ -87,7 +87,7 @@ pub(crate) fn tree_of_head(key: &str) -> Option<&str> {
 }
 
 impl Head {
-    pub(crate) fn of(state: String) -> Self {
+    pub(crate) fn new(state: String) -> Self {
         Self { format: FORMAT, state }
     }
 
@@ -289,7 +289,7 @@ mod tests {
     use crate::MemoryEngine;
 
     #[test]
-    fn texts_of_any_length_come_back() {
+    fn texts_of_any_length_round_trip() {
         let engine = MemoryEngine::default();
         let mut state = 1_u32;
         let noise: Vec<u8> = (0..300_000)

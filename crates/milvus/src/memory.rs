@@ -7,10 +7,10 @@ use crate::{Engine, EngineError, Narrowing, Record, Space, UnitRow};
 
 /// An engine in this process.
 #[derive(Debug, Default)]
-pub struct MemoryEngine(Mutex<Stored>);
+pub struct MemoryEngine(Mutex<EngineState>);
 
 #[derive(Debug, Default)]
-struct Stored {
+struct EngineState {
     dimension: Option<usize>,
     records: BTreeMap<(Space, String), Record>,
     units: BTreeMap<String, UnitRow>,
@@ -24,7 +24,7 @@ impl MemoryEngine {
         (stored.records.len(), stored.units.len())
     }
 
-    fn stored(&self) -> MutexGuard<'_, Stored> {
+    fn stored(&self) -> MutexGuard<'_, EngineState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

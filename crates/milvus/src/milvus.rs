@@ -19,9 +19,9 @@ use url::Url;
 use self::columns::{floats, sparse_bytes, texts};
 use self::filter::{is_in, quoted};
 use self::protocol::{
-    BoolResponse, CollectionDescription, CollectionSchema, CreateCollection, CreateIndex, Delete,
-    FLOAT_VECTOR, FieldData, FieldSchema, GetLoadState, LOADED, LoadState, MutationResult, OfCollection,
-    Pair, Placeholder, PlaceholderGroup, Query, QueryResults, SPARSE_FLOAT_VECTOR, Search, SearchResults,
+    BoolResponse, CollectionDescription, CollectionRequest, CollectionSchema, CreateCollection, CreateIndex,
+    Delete, FLOAT_VECTOR, FieldData, FieldSchema, GetLoadState, LOADED, LoadState, MutationResult, Pair,
+    Placeholder, PlaceholderGroup, Query, QueryResults, SPARSE_FLOAT_VECTOR, Search, SearchResults,
     SparseRows, Status, Upsert, VARCHAR, Vectors,
 };
 use crate::{Engine, EngineError, Narrowing, Record, Space, UnitRow};
@@ -210,8 +210,8 @@ impl Milvus {
         Ok(())
     }
 
-    fn collection(&self, name: &str) -> OfCollection {
-        OfCollection { db_name: self.database.clone(), collection_name: name.to_owned() }
+    fn collection(&self, name: &str) -> CollectionRequest {
+        CollectionRequest { db_name: self.database.clone(), collection_name: name.to_owned() }
     }
 
     /// Creates a collection unless there is one.
@@ -589,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_answers_in_time() {
+    fn an_unreachable_server_is_reported() {
         // Nobody listens at the port of a listener that is gone.
         let milvus = Milvus::connect("milvus://127.0.0.1:9", None, SECOND).unwrap();
         let error = milvus.all(Space::Trees).unwrap_err();

@@ -163,7 +163,7 @@ impl Reader {
     pub fn search(&self, search: Search, filter: &Filter, limit: usize) -> Result<Index, EngineError> {
         self.consistently(|snapshot| match search {
             Search::Query(query) => self.answering(snapshot, query, filter, limit),
-            Search::Like(tree, path, line) => self.like(snapshot, (tree, path, line), filter, limit),
+            Search::Like(tree, path, line) => self.similar(snapshot, (tree, path, line), filter, limit),
         })
     }
 
@@ -240,7 +240,7 @@ impl Reader {
         }
     }
 
-    fn like(
+    fn similar(
         &self,
         snapshot: &Arc<Snapshot>,
         (tree, path, line): (usize, &str, u32),
@@ -333,7 +333,7 @@ impl Reader {
             trees[tree].files.push(file);
         }
         let embedder = Arc::clone(&self.embedder);
-        Ok(Index::of_portable(trees, &snapshot.totals, counts, embedder, terms)?)
+        Ok(Index::from_portable(trees, &snapshot.totals, counts, embedder, terms)?)
     }
 
     /// Number of candidates to request.

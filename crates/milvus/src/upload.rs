@@ -123,7 +123,7 @@ pub fn upload(
         files: file_lists(&files).into_iter().map(|list| lists.add(&list)).collect(),
         terms: term_lists(&counts).into_iter().map(|list| (list[0].0.clone(), lists.add(&list))).collect(),
     };
-    let head = Head::of(lists.add(&state));
+    let head = Head::new(lists.add(&state));
     let old_lists: HashSet<&String> = before.iter().flat_map(|(head, state)| state.lists(head)).collect();
     lists.records.retain(|records| records.last().is_some_and(|first| !old_lists.contains(&first.key)));
     tree.put(lists.records.concat())?;
@@ -133,7 +133,7 @@ pub fn upload(
     let stays: HashSet<&String> = files.iter().map(|file| &file.key).chain(state.lists(&head)).collect();
     let gone: Vec<&String> = known.iter().map(|file| &file.key).filter(|key| !stays.contains(key)).collect();
     uploaded.removed_files = gone.len();
-    writer.note(SWEEPS)?;
+    writer.renew(SWEEPS)?;
     tree.sweep(&stays, &writer)?;
     writer.end()?;
     Ok(uploaded)
@@ -153,7 +153,7 @@ pub fn remove(engine: &dyn Engine, name: &str) -> Result<(), EngineError> {
     let tree = Tree { engine, name };
     let writer = tree.begin()?;
     engine.delete(Space::Trees, &[head_key(name)])?;
-    writer.note(SWEEPS)?;
+    writer.renew(SWEEPS)?;
     tree.sweep(&HashSet::new(), &writer)?;
     writer.end()
 }
@@ -299,7 +299,7 @@ impl Writer<'_> {
     }
 
     /// Renews the note, if this is still the writer.
-    fn note(&self, doing: &str) -> Result<(), EngineError> {
+    fn renew(&self, doing: &str) -> Result<(), EngineError> {
         self.check()?;
         self.write(doing)
     }

@@ -122,7 +122,7 @@ fn similar_units_and_files_are_found() {
 }
 
 #[test]
-fn only_what_has_changed_is_uploaded_and_what_is_gone_is_removed() {
+fn only_changes_are_uploaded_and_missing_files_are_removed() {
     let (engine, tree) = (Arc::new(MemoryEngine::default()), tree(30));
     let first = store(&*engine, "shop", tree.path()).unwrap();
     assert_eq!((first.files, first.stored_files, first.removed_files), (30, 30, 0));
@@ -376,7 +376,7 @@ fn a_reader_beside_a_writer_sees_the_tree_before_or_after() {
 }
 
 #[test]
-fn of_two_writers_the_one_that_began_first_stops() {
+fn the_earlier_of_two_writers_stops() {
     let tree = tree(400);
     let root = tree.path().to_string_lossy().into_owned();
     let index = index(tree.path());
@@ -400,7 +400,7 @@ fn of_two_writers_the_one_that_began_first_stops() {
 }
 
 #[test]
-fn damaged_records_are_told_of() {
+fn damaged_records_are_reported() {
     let (engine, tree) = (Arc::new(MemoryEngine::default()), tree(3));
     store(&*engine, "shop", tree.path()).unwrap();
     let keys = engine.keys(Space::Records, "shop").unwrap();

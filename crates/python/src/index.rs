@@ -13,8 +13,8 @@ use quarry_session::models::Rerank;
 use quarry_session::outline::outline;
 use quarry_session::settings::{SearchDefaults, Settings};
 use quarry_session::{
-    Answer, CallsQuestion, Excerpt, Models, Notice, OpenChoice, Query, ResultView, Session, SessionError,
-    Shown, Snapshot, StatusView, Tree, UnitView, UnitsRequest,
+    Answer, CallsQuestion, DisplayOptions, Excerpt, Models, Notice, OpenChoice, Query, ResultView, Session,
+    SessionError, Snapshot, StatusView, Tree, UnitView, UnitsRequest,
 };
 use quarry_text::with_causes;
 use quarry_walk::WalkChoice;
@@ -25,14 +25,14 @@ use crate::interruptible::interruptible;
 use crate::model;
 
 /// Results show their whole code.
-const SHOWN: Shown = Shown { units: true, excerpt: Excerpt::All, context: (0, 0) };
+const SHOWN: DisplayOptions = DisplayOptions { units: true, excerpt: Excerpt::All, context: (0, 0) };
 
 /// Opens the index of a session, refreshed to the current files or as it is. Returns whether it was built or
 /// updated, and warnings for the user.
 fn open(session: &Session) -> Result<(bool, Vec<String>), SessionError> {
-    let told = Mutex::new((false, Vec::new()));
+    let outcome = Mutex::new((false, Vec::new()));
     session.snapshot(Some(Instant::now()), &|notice| {
-        let (is_changed, warnings) = &mut *told.lock().unwrap_or_else(PoisonError::into_inner);
+        let (is_changed, warnings) = &mut *outcome.lock().unwrap_or_else(PoisonError::into_inner);
         match notice {
             Notice::Opened(opened) => {
                 *is_changed = opened.iter().any(|opened| opened.built.is_some());
@@ -49,7 +49,7 @@ fn open(session: &Session) -> Result<(bool, Vec<String>), SessionError> {
             Notice::Ignored(_) | Notice::Event(_) | Notice::Ready(_) => {}
         }
     })?;
-    Ok(told.into_inner().unwrap_or_else(PoisonError::into_inner))
+    Ok(outcome.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// A result: the fields of `quarry.Result` in order, without the code if the file has changed since it was indexed.
@@ -72,7 +72,7 @@ pub(crate) struct Row(
 
 impl Row {
     /// Returns `None` for a result that is a file.
-    fn of(result: ResultView) -> Option<PyResult<Self>> {
+    fn from_result(result: ResultView) -> Option<PyResult<Self>> {
         let ResultView { rank, score, root, path, language, unit, .. } = result;
         let UnitView { start_line, end_line, name, kind, signature, snippet, parts, is_outdated, .. } = unit?;
         let code = (!is_outdated).then_some(snippet);
@@ -86,12 +86,12 @@ impl Row {
 
 /// The fields of `quarry.Answer`. Converting them is faster than parsing the JSON that the program prints.
 #[derive(IntoPyObject)]
-pub(crate) struct Found(Vec<Row>, Option<bool>, f64, f64, Vec<String>);
+pub(crate) struct AnswerFields(Vec<Row>, Option<bool>, f64, f64, Vec<String>);
 
-impl Found {
-    fn of<Q>(answer: Answer<Q>) -> PyResult<Self> {
+impl AnswerFields {
+    fn from_answer<Q>(answer: Answer<Q>) -> PyResult<Self> {
         let Answer { results, confident, confidence, took_ms, notes, .. } = answer;
-        let rows = results.into_iter().filter_map(Row::of).collect::<PyResult<_>>()?;
+        let rows = results.into_iter().filter_map(Row::from_result).collect::<PyResult<_>>()?;
         Ok(Self(rows, confident, as_in_json(confidence), took_ms, notes))
     }
 }
@@ -186,7 +186,7 @@ impl Index {
     }
 
     /// The answer of `quarry search`.
-    fn search(&self, py: Python<'_>, query: String, request: Request) -> PyResult<Found> {
+    fn search(&self, py: Python<'_>, query: String, request: Request) -> PyResult<AnswerFields> {
         let filter = request.filter()?;
         let asked = Query::parse(&query).map_err(|error| PyValueError::new_err(error.with_place()))?;
         let answer = self.ask(py, move |tree, snapshot| {
@@ -196,7 +196,7 @@ impl Index {
             let found = quarry_session::search(&tree.index, asked.clone(), &units)?;
             Ok(found.answer(tree, &SHOWN, Duration::ZERO)?)
         })?;
-        Found::of(answer)
+        AnswerFields::from_answer(answer)
     }
 
     /// The answer of `quarry similar` for a line of a file of a searched path, given by its number.
@@ -207,7 +207,7 @@ impl Index {
         path: String,
         line: u32,
         request: Request,
-    ) -> PyResult<Found> {
+    ) -> PyResult<AnswerFields> {
         let filter = request.filter()?;
         let asked = path.clone();
         let answer = self.ask(py, move |tree, snapshot| {
@@ -217,7 +217,7 @@ impl Index {
             let found = quarry_session::similar(&tree.index, &given, &units)?;
             Ok(Some(found.answer(tree, &SHOWN, Duration::ZERO)?))
         })?;
-        Found::of(answer.ok_or_else(|| nothing_at(&asked, line))?)
+        AnswerFields::from_answer(answer.ok_or_else(|| no_unit_at(&asked, line))?)
     }
 
     /// The answer of `quarry callers --json`, or of `quarry callees --json`.
@@ -263,7 +263,7 @@ impl Index {
         let background = Arc::clone(&self.related);
         let found = self.ask(py, move |tree, _| {
             let question = Question { subject: &subject, kinds: &kinds, limit, open_time: Duration::ZERO };
-            match background.of(tree).answer(tree, &question) {
+            match background.get(tree).answer(tree, &question) {
                 Err(RelatedError::Index(error)) => Err(error.into()),
                 found => Ok(found.map_err(raised)),
             }
@@ -306,7 +306,7 @@ impl Index {
         let status = interruptible(py, move || {
             let status = |path: &PathBuf| {
                 let options = choice.options(&Settings::load(path)?);
-                Ok(StatusView::of(quarry_index::Index::status(path, &options)?))
+                Ok(StatusView::new(quarry_index::Index::status(path, &options)?))
             };
             paths.iter().map(status).collect::<Result<Vec<_>, SessionError>>()
         })?;
@@ -332,7 +332,7 @@ impl Index {
     }
 }
 
-fn nothing_at(path: &str, line: u32) -> PyErr {
+fn no_unit_at(path: &str, line: u32) -> PyErr {
     QuarryError::new_err(format!(
         "{path}:{line}: no indexed code is at this line; check the path and the line"
     ))

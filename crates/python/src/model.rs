@@ -18,7 +18,7 @@ pub(crate) fn quality(name: &str) -> Result<Quality, PyErr> {
 }
 
 /// The model of a method. Vectors of transformers are kept where the program keeps them.
-pub(crate) fn of_method(
+pub(crate) fn load_method(
     name: ModelName<'_>,
     directories: &[PathBuf],
 ) -> Result<Arc<dyn Embedder>, EmbedError> {

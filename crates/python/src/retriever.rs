@@ -49,7 +49,7 @@ impl Retriever {
                 .map(|(id, title, text)| Document { title, ..Document::new(id, text) })
                 .collect();
             let load =
-                |name: ModelName<'_>| -> Result<_, EmbedError> { model::of_method(name, &directories) };
+                |name: ModelName<'_>| -> Result<_, EmbedError> { model::load_method(name, &directories) };
             method.prepare(Corpus::from(&*documents), &load, &mut |_| ())
         })?;
         Ok(Self { prepared: Arc::new(prepared.map_err(raised)?) })

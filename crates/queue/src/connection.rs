@@ -83,7 +83,7 @@ impl Connection {
         let (client, context, tasks, replies) = runtime.block_on(async {
             let client = retry
                 .until_done("connect", async || {
-                    let tell = Arc::clone(&notice);
+                    let report = Arc::clone(&notice);
                     let server_address = address.clone();
                     let options = ConnectOptions::new()
                         .name("quarry")
@@ -95,7 +95,7 @@ impl Connection {
                         })
                         .event_callback(move |event| {
                             match event {
-                                Event::Disconnected => tell(&format!("{server_address}: lost the connection; trying again")),
+                                Event::Disconnected => report(&format!("{server_address}: lost the connection; trying again")),
                                 Event::Connected => tracing::debug!(address = server_address, "connected"),
                                 other => tracing::debug!(address = server_address, %other, "NATS"),
                             }
@@ -141,14 +141,14 @@ impl Connection {
     }
 
     /// Shows the user a message.
-    pub fn tell(&self, text: &str) {
+    pub fn report(&self, text: &str) {
         (self.0.notice)(text);
     }
 
     /// Shows the user a message, unless it was shown before.
     pub(crate) fn warn_once(&self, text: &str) {
         if lock(&self.0.notices).insert(text.to_owned()) {
-            self.tell(text);
+            self.report(text);
         }
     }
 

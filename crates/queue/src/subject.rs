@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_subject_says_whose_task_it_is() {
+    fn a_subject_identifies_its_task() {
         assert_eq!(parse_task(&task("run-python", "q", "n1")), Some(("run-python", "q", "n1")));
         assert_eq!(parse_task("quarry.task.k"), None);
         assert_eq!(parse_task("else"), None);

@@ -243,13 +243,13 @@ impl Worker<'_> {
             return runtime.block_on(self.report_loss(&task));
         }
         match runtime.block_on(self.begin(&task))? {
-            Begin::Unwanted => {
+            StartDecision::Unwanted => {
                 runtime.block_on(self.acknowledge(&task));
                 return Ok(());
             }
             // Another worker holds the lease, or the server will notice that it does not.
-            Begin::Busy => return Ok(()),
-            Begin::Now => {}
+            StartDecision::Busy => return Ok(()),
+            StartDecision::Now => {}
         }
         if self.is_over() {
             return runtime.block_on(self.reply(&task, kind::GIVEN_BACK, "the worker was stopped".into()));
@@ -280,24 +280,24 @@ impl Worker<'_> {
     /// Reports that the task was started. The dispatcher may answer that it is no longer needed, or is in progress
     /// elsewhere. If there is no dispatcher, it may return, as all clients do after the server restarted; if it does
     /// not, the reply is kept for it.
-    async fn begin(&self, task: &Task<'_>) -> Result<Begin, QueueError> {
+    async fn begin(&self, task: &Task<'_>) -> Result<StartDecision, QueueError> {
         let subject = subject::signal(task.queue, task.name);
         let end = Instant::now() + DISPATCHER_TIMEOUT;
         while Instant::now() < end && !self.is_over() {
             let request =
                 self.connection.client().request(subject.clone(), Bytes::from_static(signal::BEGUN));
             match request.await {
-                Ok(answer) if answer.payload == signal::UNWANTED => return Ok(Begin::Unwanted),
-                Ok(answer) if answer.payload == signal::BUSY => return Ok(Begin::Busy),
-                Ok(_) => return Ok(Begin::Now),
+                Ok(answer) if answer.payload == signal::UNWANTED => return Ok(StartDecision::Unwanted),
+                Ok(answer) if answer.payload == signal::BUSY => return Ok(StartDecision::Busy),
+                Ok(_) => return Ok(StartDecision::Now),
                 Err(error) => tracing::debug!(%error, "no dispatcher is waiting for the task"),
             }
             self.connection.pause(Duration::from_millis(200)).await;
         }
         let reply = subject::reply(task.queue, task.name);
         Ok(match stored_reply(self.connection, &reply, GRACE).await? {
-            Some(_) => Begin::Unwanted,
-            None => Begin::Now,
+            Some(_) => StartDecision::Unwanted,
+            None => StartDecision::Now,
         })
     }
 
@@ -349,7 +349,7 @@ impl Worker<'_> {
 }
 
 /// Decision about a task that was taken.
-enum Begin {
+enum StartDecision {
     Now,
     Unwanted,
     Busy,

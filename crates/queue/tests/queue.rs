@@ -115,7 +115,7 @@ fn stored(nats: &Nats) -> [u64; 2] {
 }
 
 #[test]
-fn tasks_are_done_once_by_whoever_is_there() {
+fn tasks_are_done_once_by_any_worker() {
     let Some(nats) = Nats::start() else { return };
     let workers = [echo(&nats), echo(&nats), echo(&nats)];
     let (connection, _) = connect(&nats);
@@ -203,7 +203,7 @@ fn a_lease_lasts_as_long_as_its_worker_is_alive() {
 }
 
 #[test]
-fn what_came_of_a_task_reaches_whoever_asked() {
+fn outcomes_reach_their_callers() {
     let Some(nats) = Nats::start() else { return };
     let _worker = Serving::start(&nats, PROTOCOL, |payload| match payload {
         b"1" => Outcome::Failed(b"no".to_vec()),
@@ -225,12 +225,12 @@ fn what_came_of_a_task_reaches_whoever_asked() {
 }
 
 #[test]
-fn a_worker_of_another_version_gives_back_and_stays() {
+fn a_worker_of_another_version_returns_tasks_and_stays() {
     let Some(nats) = Nats::start() else { return };
     let heard = Arc::new(Mutex::new(String::new()));
-    let telling = Arc::clone(&heard);
-    let tell = Arc::new(move |text: &str| *telling.lock().unwrap() += text);
-    let connection = Connection::open(&nats.url(), Arc::default(), tell).unwrap();
+    let written = Arc::clone(&heard);
+    let notice = Arc::new(move |text: &str| *written.lock().unwrap() += text);
+    let connection = Connection::open(&nats.url(), Arc::default(), notice).unwrap();
     let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
     let old = Serving::start(&nats, "test-0", |_| Outcome::Done(b"wrong".to_vec()));
     thread::scope(|scope| {
@@ -253,7 +253,7 @@ fn a_message_that_is_no_task_is_set_aside() {
     let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
     let (worker, count) = echo(&nats);
     let mut bare = nats.connect();
-    bare.say("SUB stored 1\r\n");
+    bare.send_raw("SUB stored 1\r\n");
     for number in 0..6 {
         bare.publish(&format!("quarry.task.count.q.evil{number}"), "stored", "anything");
         bare.wait_for("MSG stored");
@@ -269,7 +269,7 @@ fn a_message_that_is_no_task_is_set_aside() {
 }
 
 #[test]
-fn a_worker_that_is_unable_gives_back_and_ends() {
+fn an_unable_worker_returns_its_task_and_ends() {
     let Some(nats) = Nats::start() else { return };
     let (connection, _) = connect(&nats);
     let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
@@ -287,7 +287,7 @@ fn a_worker_that_is_unable_gives_back_and_ends() {
 }
 
 #[test]
-fn what_nobody_began_is_taken_back_and_what_is_under_way_is_finished() {
+fn unstarted_tasks_are_withdrawn_and_running_tasks_are_finished() {
     let Some(nats) = Nats::start() else { return };
     let (connection, stop) = connect(&nats);
     let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
@@ -323,13 +323,13 @@ fn what_nobody_began_is_taken_back_and_what_is_under_way_is_finished() {
 }
 
 #[test]
-fn what_nobody_waits_for_is_not_done() {
+fn abandoned_tasks_are_not_done() {
     let Some(nats) = Nats::start() else { return };
     let (connection, _) = connect(&nats);
     let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
     let headers = format!("NATS/1.0\r\nQuarry-Protocol: {PROTOCOL}\r\n\r\n");
     let mut bare = nats.connect();
-    bare.say(&format!(
+    bare.send_raw(&format!(
         "SUB stored 1\r\nHPUB quarry.task.count.q.stray stored {} {}\r\n{headers}9\r\n",
         headers.len(),
         headers.len() + 1
@@ -343,7 +343,7 @@ fn what_nobody_waits_for_is_not_done() {
 }
 
 #[test]
-fn a_server_that_is_killed_and_started_again_loses_nothing() {
+fn a_restarted_server_loses_nothing() {
     let Some(mut nats) = Nats::start() else { return };
     let workers = [echo(&nats), echo(&nats)];
     let (connection, _) = connect(&nats);
@@ -411,7 +411,7 @@ fn a_stream_of_another_program_with_the_same_subjects_is_named() {
     let Some(nats) = Nats::start() else { return };
     let foreign = r#"{"name": "FOREIGN", "subjects": ["quarry.>"]}"#;
     let mut bare = nats.connect();
-    bare.say("SUB made 1\r\n");
+    bare.send_raw("SUB made 1\r\n");
     bare.publish("$JS.API.STREAM.CREATE.FOREIGN", "made", foreign);
     bare.wait_for("MSG made");
     let stop = Arc::new(AtomicBool::new(false));

@@ -191,7 +191,7 @@ impl SharedOptions {
     }
 
     /// The arguments outside of shared groups.
-    fn own<'a>(&self, arguments: &'a [ShownArgument]) -> Vec<&'a ShownArgument> {
+    fn own_arguments<'a>(&self, arguments: &'a [ShownArgument]) -> Vec<&'a ShownArgument> {
         let groups = self.groups(arguments);
         let is_own = |argument: &&ShownArgument| {
             argument.group.as_ref().is_none_or(|group| !groups.iter().any(|(title, _)| title == group))

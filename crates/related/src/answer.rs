@@ -148,7 +148,7 @@ impl RelatedTree {
             query: subject.text(),
             root,
             roots,
-            targets: targets.iter().map(|unit| DefinitionView::of(tree, &tree.index.unit(*unit))).collect(),
+            targets: targets.iter().map(|unit| DefinitionView::new(tree, &tree.index.unit(*unit))).collect(),
             results,
             commits: wants_commits.then(|| sources.commits(&targets, limit)),
             places: self.relations.len(),
@@ -182,7 +182,7 @@ impl RelatedTree {
     /// repository.
     fn units_of_diff(&self, tree: &Tree, files: &[ChangedFile]) -> Vec<usize> {
         let root = tree.root(0);
-        let top = Checkout::around(Path::new(&root)).map(|checkout| checkout.top);
+        let top = Checkout::find(Path::new(&root)).map(|checkout| checkout.top);
         let inside = top.as_ref().and_then(|top| Path::new(&root).strip_prefix(top).ok());
         let parts =
             inside.into_iter().flat_map(Path::iter).map(|part| format!("{}/", part.to_string_lossy()));

@@ -23,11 +23,11 @@ pub struct Background {
     /// Directory of the caches.
     cache: Option<PathBuf>,
     reading: Arc<Reading>,
-    last: Mutex<Option<Last>>,
+    last: Mutex<Option<LastOpened>>,
 }
 
 /// The index opened last.
-struct Last {
+struct LastOpened {
     index: Weak<Index>,
     n_read: u64,
     tree: Arc<RelatedTree>,
@@ -72,7 +72,7 @@ impl Background {
 
     /// The relations of a tree, with as much of its history as is read.
     #[must_use]
-    pub fn of(&self, tree: &Tree) -> Arc<RelatedTree> {
+    pub fn get(&self, tree: &Tree) -> Arc<RelatedTree> {
         self.start(tree);
         let state = self.reading.lock();
         let (state, _) = self
@@ -83,7 +83,7 @@ impl Background {
         let (n_read, is_running, problems) = (state.n_read, state.is_running, state.problems.clone());
         drop(state);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |last: &&Last| {
+        let is_same = |last: &&LastOpened| {
             last.n_read == n_read
                 && last.index.upgrade().is_some_and(|index| Arc::ptr_eq(&index, &tree.index))
         };
@@ -101,7 +101,8 @@ impl Background {
         }
         let opened = Arc::new(opened);
         if !is_running {
-            *last = Some(Last { index: Arc::downgrade(&tree.index), n_read, tree: Arc::clone(&opened) });
+            *last =
+                Some(LastOpened { index: Arc::downgrade(&tree.index), n_read, tree: Arc::clone(&opened) });
         }
         opened
     }

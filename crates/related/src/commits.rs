@@ -145,11 +145,11 @@ impl RelatedTree {
         let mut order: Vec<u32> = positions().filter(|position| scores[*position as usize] > 0.0).collect();
         order.sort_by(|a, b| scores[*b as usize].total_cmp(&scores[*a as usize]).then(a.cmp(b)));
         let view = |(position, rank): (u32, usize)| {
-            let functions = changed(position).map(|unit| DefinitionView::of(tree, &tree.index.unit(unit)));
+            let functions = changed(position).map(|unit| DefinitionView::new(tree, &tree.index.unit(unit)));
             CommitResult {
                 rank,
                 score: scores[position as usize],
-                commit: CommitView::of(changes.commit(position)),
+                commit: CommitView::full(changes.commit(position)),
                 functions: functions.collect(),
             }
         };

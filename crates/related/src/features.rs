@@ -116,7 +116,7 @@ features! {
 impl Features {
     /// Those with some values, in the order of [`FEATURES`]; missing values are 0.
     #[must_use]
-    pub fn of(values: &[f32]) -> Self {
+    pub fn from_values(values: &[f32]) -> Self {
         let mut rest = values.iter().copied();
         Self::read(&mut || rest.next().unwrap_or_default())
     }
@@ -165,7 +165,7 @@ pub(crate) const WHOLE: f32 = 0.999;
 
 /// A place in relation to a target.
 #[derive(Debug, Clone)]
-pub struct Known {
+pub struct PlaceFeatures {
     pub unit: usize,
     /// Number of its file.
     pub file: u32,
@@ -340,7 +340,7 @@ impl<'a> Sources<'a> {
     ///
     /// # Errors
     /// When the index cannot be read.
-    pub fn known(&self, place: u32) -> Result<Vec<Known>, Error> {
+    pub fn place_features(&self, place: u32) -> Result<Vec<PlaceFeatures>, Error> {
         let (_, features) = self.target(place)?;
         let known = |(number, features): (u32, Features)| {
             let (found, class) = (&self.relations.candidates[number as usize], self.class(number));
@@ -349,7 +349,7 @@ impl<'a> Sources<'a> {
                 || features.documents > 0.0
                 || self.relations.of_file[found.file as usize].start == number as usize;
             let has_evidence = !is_foreign && is_shown && features.has_evidence(class);
-            Known { unit: found.unit, file: found.file, class, has_evidence, features }
+            PlaceFeatures { unit: found.unit, file: found.file, class, has_evidence, features }
         };
         Ok((0_u32..).zip(features).map(known).collect())
     }

@@ -61,7 +61,7 @@ impl KeptRelations {
             let outcome = match foreign(&entry.path) {
                 Ok(Some(name)) => PruneOutcome::Foreign(format!("contains {name}")),
                 Ok(None) if dry_run => PruneOutcome::Removed(entry.bytes),
-                Ok(None) => PruneOutcome::of(fs::remove_dir_all(&entry.path), entry.bytes),
+                Ok(None) => PruneOutcome::new(fs::remove_dir_all(&entry.path), entry.bytes),
                 Err(error) => PruneOutcome::Failed(error),
             };
             Pruned { what: entry.what, path: entry.path, outcome }

@@ -22,7 +22,7 @@ pub use answer::{Question, Related, RelatedError, Subject};
 pub use background::Background;
 pub use changes::{Changes, LoggedRoot};
 pub use commits::{CommitResult, Commits, CommitsError, FileHistory};
-pub use features::{FEATURES, Features, Known, Sources};
+pub use features::{FEATURES, Features, PlaceFeatures, Sources};
 pub use kept::KeptRelations;
 pub use kind::Kind;
 pub use model::{Class, Model, N_FEATURES, Regression, Scorer};

@@ -225,7 +225,7 @@ impl<'a> Sources<'a> {
     fn place(&self, tree: &Tree, candidate: u32, probability: f32, reasons: Vec<Reason>) -> Place {
         let hit = self.index.unit(self.relations.candidates[candidate as usize].unit);
         let hit = Hit { end_line: self.index.last_line(&hit), ..hit };
-        let (definition, test) = (DefinitionView::of(tree, &hit), self.class(candidate) == Class::Tests);
+        let (definition, test) = (DefinitionView::new(tree, &hit), self.class(candidate) == Class::Tests);
         Place { rank: 0, hit, definition, test, probability, reasons }
     }
 
@@ -483,7 +483,7 @@ impl<'a> Sources<'a> {
         }
         let [a, b] = [target.candidate, candidate].map(|place| {
             let text = self.text_of(self.relations.candidates[place as usize].unit).unwrap_or_default();
-            Shingles::of_identifiers(&text)
+            Shingles::from_identifiers(&text)
         });
         let similarity = a.similarity(&b);
         let is_long = a.len().min(b.len()) >= MIN_SHINGLES;
@@ -507,7 +507,7 @@ impl<'a> Sources<'a> {
             .collect();
         commits.sort_unstable();
         commits.dedup();
-        commits.into_iter().take(limit).map(|commit| CommitView::of(changes.commit(commit))).collect()
+        commits.into_iter().take(limit).map(|commit| CommitView::full(changes.commit(commit))).collect()
     }
 }
 
@@ -519,7 +519,7 @@ impl Reason {
 
 impl CommitView {
     /// With its whole message.
-    pub(crate) fn of(commit: &LoggedCommit) -> Self {
+    pub(crate) fn full(commit: &LoggedCommit) -> Self {
         Self { message: Some(commit.message.clone()), ..Self::short(commit) }
     }
 

@@ -155,10 +155,10 @@ impl Relations {
         if let Some(path) = kept_at.filter(|_| is_new) {
             let _ = stored.write(path);
         }
-        Self::of(index, &files, &stored)
+        Self::from_stored(index, &files, &stored)
     }
 
-    fn of(index: &Index, linked: &[LinkedFile], stored: &Stored) -> Self {
+    fn from_stored(index: &Index, linked: &[LinkedFile], stored: &Stored) -> Self {
         let text = |number: u32| stored.texts.get(number as usize).map_or("", String::as_str);
         let n_files = linked.len();
         let mut relations = Self {
@@ -407,8 +407,8 @@ impl Stored {
             let kept = match (new.remove(&file.row), kept_of(file)) {
                 (Some(found), _) => {
                     let mut target = |unit: &usize| {
-                        let of = file_of_unit(*unit)?;
-                        Some((texts.number(of.path), texts.number(index.linked_unit(*unit).name)))
+                        let file = file_of_unit(*unit)?;
+                        Some((texts.number(file.path), texts.number(index.linked_unit(*unit).name)))
                     };
                     let calls = found.links.calls.iter().filter(|call| call.callees.len() <= MAX_TARGETS);
                     let calls = calls.map(|call| StoredCall {
@@ -476,13 +476,13 @@ impl FileRelations {
             literals.sort_unstable();
             literals.dedup();
             let is_definition = is_candidate(&found) && !is_prose;
-            let shingles = is_definition.then(|| Shingles::of_identifiers(code));
+            let shingles = is_definition.then(|| Shingles::from_identifiers(code));
             let bands = shingles
                 .filter(|shingles| shingles.len() >= MIN_SHINGLES)
                 .and_then(|shingles| shingles.bands());
             StoredUnit { name: 0, words: name_words(found.name), literals, bands }
         };
         let units = file.units.clone().map(unit).collect();
-        Self { links: links.of_file(file.row).unwrap_or_default(), units }
+        Self { links: links.file_links(file.row).unwrap_or_default(), units }
     }
 }

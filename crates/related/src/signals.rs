@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_code_are_told_from_prose() {
+    fn code_words_are_distinguished_from_prose() {
         let text = "Call `open` or parse(text), see Index.open() and read_file; The end of Quarry is open.";
         assert_eq!(code_words(text), ["open", "parse", "read_file"]);
     }

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_run_and_the_reason_is_told() {
+    fn nothing_is_run_and_the_reason_is_reported() {
         for isolation in
             [Isolation::Bubblewrap, Isolation::Podman { image: None }, Isolation::UnsafeNoSandbox]
         {

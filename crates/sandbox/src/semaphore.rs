@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_permit_is_held_by_one_until_it_is_given_back_and_nobody_waits_for_ever() {
+    fn a_permit_has_one_holder_and_is_always_released() {
         let (semaphore, stop) = (Semaphore::new(1), AtomicBool::new(false));
         let permit = semaphore.acquire(&stop);
         assert!(permit.is_some());

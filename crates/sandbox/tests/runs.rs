@@ -113,7 +113,7 @@ fn no_language_runs_for_longer_than_it_may() {
 }
 
 #[test]
-fn what_does_not_compile_does_not_run() {
+fn programs_that_do_not_compile_do_not_run() {
     let runner = Runner::named("go").unwrap();
     if let Some(problem) = runner.problem() {
         return skipped(&format!("Go is not tested: {problem}"));
@@ -147,7 +147,7 @@ fn status_and_output_are_those_of_the_program() {
 }
 
 #[test]
-fn what_a_program_reports_stays_apart_from_its_output() {
+fn reports_of_a_program_are_separate_from_its_output() {
     let report = "import os, sys\n\
                   place = '/proc/self/fd/' + os.environ['QUARRY_REPORT']\n\
                   os.close(1); os.close(2)\n\
@@ -181,7 +181,7 @@ fn limits_may_be_as_high_as_can_be() {
 }
 
 #[test]
-fn a_signal_is_told_as_shells_do() {
+fn a_signal_is_reported_as_shells_do() {
     for sandbox in sandboxes() {
         let program = python("import os\nos.abort()");
         let outcome = sandbox.run(&program, &patient()).unwrap();
@@ -232,7 +232,7 @@ fn runs_on_many_threads_do_not_meet() {
 }
 
 #[test]
-fn what_cannot_run_is_refused_with_a_reason() {
+fn unrunnable_programs_are_refused_with_a_reason() {
     for sandbox in sandboxes() {
         let program = Program { command: vec!["no-such-program".to_owned()], ..Program::default() };
         let error = sandbox.run(&program, &patient()).unwrap_err();

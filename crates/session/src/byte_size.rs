@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_size_is_refused() {
+    fn invalid_sizes_are_refused() {
         for text in
             ["", "M", "1X", "1MM", "-1", "1 2", "ib", "1ib", "1km", "1.2.3M", "1e3", "inf", "99999999T"]
         {

@@ -205,7 +205,7 @@ pub struct CallsQuestion<'a> {
 impl DefinitionView {
     /// The view of a unit.
     #[must_use]
-    pub fn of(tree: &Tree, hit: &Hit) -> Self {
+    pub fn new(tree: &Tree, hit: &Hit) -> Self {
         Self {
             root: tree.root_of(hit),
             path: hit.path.clone(),
@@ -217,8 +217,8 @@ impl DefinitionView {
         }
     }
 
-    fn of_units(tree: &Tree, units: &[usize]) -> Vec<Self> {
-        units.iter().map(|unit| Self::of(tree, &tree.index.unit(*unit))).collect()
+    fn for_units(tree: &Tree, units: &[usize]) -> Vec<Self> {
+        units.iter().map(|unit| Self::new(tree, &tree.index.unit(*unit))).collect()
     }
 }
 
@@ -227,7 +227,7 @@ impl DefinitionView {
 pub fn callers(tree: &Tree, question: &CallsQuestion, calls: &Calls<CallSite>) -> Callers {
     let sites = &calls.found;
     let view = |site: &CallSite| {
-        let definitions = DefinitionView::of_units(tree, &site.definitions);
+        let definitions = DefinitionView::for_units(tree, &site.definitions);
         let (definitions, candidates) =
             if site.is_certain { (definitions, Vec::new()) } else { (Vec::new(), definitions) };
         SiteView {
@@ -235,7 +235,7 @@ pub fn callers(tree: &Tree, question: &CallsQuestion, calls: &Calls<CallSite>) -
             path: site.path.clone(),
             line: site.line,
             text: site.text.clone(),
-            caller: site.caller.as_ref().map(|hit| DefinitionView::of(tree, hit)),
+            caller: site.caller.as_ref().map(|hit| DefinitionView::new(tree, hit)),
             callee: site.callee.clone(),
             receiver: site.receiver.clone(),
             certain: site.is_certain,
@@ -248,13 +248,13 @@ pub fn callers(tree: &Tree, question: &CallsQuestion, calls: &Calls<CallSite>) -
         query: question.query.to_owned(),
         root,
         roots,
-        definitions: question.definitions.iter().map(|hit| DefinitionView::of(tree, hit)).collect(),
+        definitions: question.definitions.iter().map(|hit| DefinitionView::new(tree, hit)).collect(),
         callers: sites.iter().take(question.limit).map(view).collect(),
         total: sites.len(),
         by_name: calls.n_by_name(),
         elsewhere: calls.n_elsewhere,
         unfinished: UnfinishedView::all(tree, &calls.unfinished),
-        behind: BehindView::of(tree),
+        behind: BehindView::for_tree(tree),
         took_ms: milliseconds(question.took),
         open_ms: milliseconds(question.open_time),
     }
@@ -263,17 +263,17 @@ pub fn callers(tree: &Tree, question: &CallsQuestion, calls: &Calls<CallSite>) -
 /// The object of `callees --json`; `found` has the callees of each definition.
 #[must_use]
 pub fn callees(tree: &Tree, question: &CallsQuestion, found: &[Calls<Callee>]) -> Callees {
-    let of = |(hit, callees): (&Hit, &Calls<Callee>)| {
+    let view = |(hit, callees): (&Hit, &Calls<Callee>)| {
         let callees = &callees.found;
         let mut view = CalleesOfDefinition {
-            definition: DefinitionView::of(tree, hit),
+            definition: DefinitionView::new(tree, hit),
             callees: Vec::new(),
             unknown: Vec::new(),
             external: Vec::new(),
         };
         for callee in callees.iter().take(question.limit) {
             let (name, lines) = (callee.name.clone(), callee.lines.clone());
-            let definitions = DefinitionView::of_units(tree, &callee.definitions);
+            let definitions = DefinitionView::for_units(tree, &callee.definitions);
             match (callee.is_certain, definitions.is_empty()) {
                 (_, true) => view.external.push(ExternalView { name, lines }),
                 (true, false) => view.callees.push(CalleeView { name, lines, definitions }),
@@ -289,9 +289,9 @@ pub fn callees(tree: &Tree, question: &CallsQuestion, found: &[Calls<Callee>]) -
         query: question.query.to_owned(),
         root,
         roots,
-        definitions: question.definitions.iter().zip(found).map(of).collect(),
+        definitions: question.definitions.iter().zip(found).map(view).collect(),
         unfinished,
-        behind: BehindView::of(tree),
+        behind: BehindView::for_tree(tree),
         took_ms: milliseconds(question.took),
         open_ms: milliseconds(question.open_time),
     }

@@ -16,7 +16,7 @@ use quarry_source::{SourceText, UnitKind};
 use rayon::prelude::*;
 
 use crate::count_tokens;
-use crate::text::{numbered, position_to, quoted, what};
+use crate::text::{numbered, position_to, quoted, unit_label};
 
 /// Number of results that functions are chosen from.
 const CANDIDATES: usize = 40;
@@ -121,7 +121,7 @@ pub fn context(index: &Index, request: &ContextRequest) -> Result<Context, Error
     let response = index.search(&SearchRequest { query, limit: CANDIDATES, ranking, filter })?;
     let (confident, confidence) = (response.is_confident(None), response.confidence);
     if response.hits.is_empty() || confident == Some(false) {
-        let text = fitting(nothing(index, &response.hits, prefixes), *max_tokens);
+        let text = fitting(no_answer_text(index, &response.hits, prefixes), *max_tokens);
         return Ok(Context { text, confident: Some(false), confidence, shown: Vec::new() });
     }
     let candidates = candidates(index, &response.hits, prefixes);
@@ -146,8 +146,8 @@ pub fn context(index: &Index, request: &ContextRequest) -> Result<Context, Error
 }
 
 /// The text for when nothing clearly answers, with the closest results.
-fn nothing(index: &Index, hits: &[Hit], prefixes: &[String]) -> Vec<String> {
-    let mut pieces = vec![nothing_heading(hits.is_empty(), false)];
+fn no_answer_text(index: &Index, hits: &[Hit], prefixes: &[String]) -> Vec<String> {
+    let mut pieces = vec![no_answer_heading(hits.is_empty(), false)];
     let nearest = hits.iter().take(NEAREST);
     pieces.extend(nearest.map(|hit| {
         let hit = beginning(index, hit);
@@ -180,7 +180,7 @@ pub fn file_tokens(index: &Index, units: &[usize]) -> usize {
 
 /// The text about a search that found nothing, or nothing that clearly answers.
 #[must_use]
-pub fn nothing_heading(is_empty: bool, is_filtered: bool) -> String {
+pub fn no_answer_heading(is_empty: bool, is_filtered: bool) -> String {
     let advice = "Try other words for what the code does, or the name of a symbol";
     let filters = if is_filtered { ", or fewer filters" } else { "" };
     match is_empty {
@@ -318,7 +318,12 @@ fn related(
         }
         let called = index.callees(hit)?.found.into_iter().filter(|callee| callee.is_certain);
         let called = called.filter_map(|callee| callee.definitions.first().map(|unit| index.unit(*unit)));
-        push(&format!("{} calls:\n", what(hit.kind, &hit.name)), called.collect(), &mut left, &mut pieces);
+        push(
+            &format!("{} calls:\n", unit_label(hit.kind, &hit.name)),
+            called.collect(),
+            &mut left,
+            &mut pieces,
+        );
     }
     if let Some(Candidate { hit, .. }) = shown.first().filter(|_| left >= SIGNATURE_TOKENS)
         && matches!(hit.kind, UnitKind::Function | UnitKind::Method)
@@ -326,7 +331,12 @@ fn related(
         let sites = index.callers(&hit.name, std::slice::from_ref(hit), &Filter::default())?.found;
         let callers = sites.into_iter().filter(|site| site.is_certain).filter_map(|site| site.caller);
         let callers: Vec<Hit> = callers.filter(|hit| !hit.signature.is_empty()).take(CALLERS).collect();
-        push(&format!("{} is called by:\n", what(hit.kind, &hit.name)), callers, &mut left, &mut pieces);
+        push(
+            &format!("{} is called by:\n", unit_label(hit.kind, &hit.name)),
+            callers,
+            &mut left,
+            &mut pieces,
+        );
     }
     Ok(pieces)
 }
@@ -408,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_answers_is_said_in_a_few_words() {
+    fn unanswered_queries_get_a_short_message() {
         let (_directory, index) = tree(&[("shop.py", SHOP)]);
         let found = ask(&index, "knitting patterns for woollen mittens and the prices", 4_000);
         assert_eq!(found.confident, Some(false), "{}", found.text);

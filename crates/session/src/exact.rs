@@ -30,7 +30,7 @@ pub(crate) fn find(index: &Index, filter: &Filter, expressions: &[Expression]) -
     let Some(lines) = Lines::new(expressions) else { return Ok(Matching::default()) };
     let of_indexed = |file: &IndexedFile| {
         let Ok(text) = file.text() else { return Vec::new() };
-        let found = lines.of(&text);
+        let found = lines.search(&text);
         if found.is_empty() {
             return Vec::new();
         }
@@ -48,7 +48,7 @@ pub(crate) fn find(index: &Index, filter: &Filter, expressions: &[Expression]) -
     };
     let of_unindexed = |file: &UnindexedFile| {
         let Ok(text) = file.text() else { return Vec::new() };
-        let found = lines.of(&text);
+        let found = lines.search(&text);
         if lines.match_all(&found) { vec![(file.part(range(&found)), found)] } else { Vec::new() }
     };
     let indexed = index.searched_files(filter);
@@ -111,7 +111,7 @@ impl<'a> Lines<'a> {
         Some(Self { matcher: matcher.ok()?, expressions })
     }
 
-    fn of(&self, text: &SourceText) -> Vec<LineMatch> {
+    fn search(&self, text: &SourceText) -> Vec<LineMatch> {
         let mut found = Vec::new();
         let mut searcher = SearcherBuilder::new()
             .line_terminator(LineTerminator::crlf())
@@ -189,7 +189,7 @@ mod tests {
     fn lines_match_one_by_one() {
         let check = |patterns: &[&str], text: &str, expected: &[usize]| {
             let expressions = expressions(patterns);
-            let lines = Lines::new(&expressions).map(|lines| lines.of(&SourceText::plain(text.into())));
+            let lines = Lines::new(&expressions).map(|lines| lines.search(&SourceText::plain(text.into())));
             let found: Vec<usize> = lines.unwrap_or_default().iter().map(|line| line.index).collect();
             assert_eq!(found, expected, "{patterns:?} {text:?}");
         };

@@ -30,7 +30,7 @@ impl Facets {
 
     /// The facets of some units, whose search was narrowed to `directory` unless that is empty.
     #[must_use]
-    pub fn of(hits: &[Hit], directory: &str) -> Self {
+    pub fn new(hits: &[Hit], directory: &str) -> Self {
         let mut roots: BTreeMap<usize, usize> = BTreeMap::new();
         for hit in hits {
             *roots.entry(hit.root).or_default() += 1;
@@ -103,13 +103,13 @@ mod tests {
 
     fn check(paths: &[&str], directory: &str, expected: &[(&str, usize)]) {
         let hits: Vec<Hit> = paths.iter().map(|path| hit(path)).collect();
-        let found = Facets::of(&hits, directory).directories;
+        let found = Facets::new(&hits, directory).directories;
         let found: Vec<(&str, usize)> = found.iter().map(|(name, n)| (name.as_str(), *n)).collect();
         assert_eq!(found, expected, "{paths:?} below {directory}");
     }
 
     #[test]
-    fn directories_are_as_deep_as_they_tell_something() {
+    fn directories_are_as_deep_as_is_informative() {
         check(&["a/x.rs", "b/y.rs", "b/z.rs", "c.rs"], "", &[("b", 2), ("a", 1)]);
         check(&["src/a/x.rs", "src/b/y.rs"], "", &[("src/a", 1), ("src/b", 1)]);
         check(&["src/a/x.rs", "src/a/y.rs"], "", &[]);
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_most_frequent_come_first_and_equals_by_name() {
-        let facets = Facets::of(&[hit("a/x"), hit("b/x"), hit("b/y")], "");
+        let facets = Facets::new(&[hit("a/x"), hit("b/x"), hit("b/y")], "");
         assert_eq!(facets.languages, [("rust".to_owned(), 3)]);
         assert_eq!(facets.kinds, [("function".to_owned(), 3)]);
         assert_eq!(facets.roots, [(0, 3)]);

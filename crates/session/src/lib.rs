@@ -1,7 +1,7 @@
 //! Searches of source trees, from their settings to the objects of `--json` and of the HTTP API.
 //!
 //! A [`Session`] resolves the settings of trees, opens them, keeps them fresh, and asks them. A [`Tree`] is an index with
-//! the paths that it answers for. [`search()`] and [`similar`] find units, and [`Found`] makes the
+//! the paths that it answers for. [`search()`] and [`similar`] find units, and [`SearchResults`] makes the
 //! objects of them; [`callers`], [`callees`], [`file()`] and [`StatusView`] make theirs. Each is described by a JSON
 //! schema with the feature `schema`.
 //! With the feature `agents`, [`context`] and [`outline`] make texts within a budget of tokens.
@@ -39,11 +39,11 @@ pub use facets::{Counts, Facets};
 pub use file::{FileView, UnitOfFile, file};
 pub use query::{KEYS, PatternError, Query};
 pub use results::{
-    Answer, AnswerEnd, BehindView, Block, ChangedFile, Excerpt, KINDS, LineMatch, ResultView, Shown,
+    Answer, AnswerEnd, BehindView, Block, ChangedFile, DisplayOptions, Excerpt, KINDS, LineMatch, ResultView,
     UnitView, kind_name, roots,
 };
 pub use search::{
-    Found, Marks, SearchQuestion, SimilarQuestion, SimilarTo, UnitsRequest, n_bytes, search, similar,
+    Marks, SearchQuestion, SearchResults, SimilarQuestion, SimilarTo, UnitsRequest, n_bytes, search, similar,
 };
 pub use session::{MeasuredSearch, Models, Notice, Notices, OpenChoice, Session, SessionError, Snapshot};
 pub use status::{Holds, RememberedView, SkippedView, StatusView};

@@ -238,7 +238,7 @@ impl ModelChoice {
     ///
     /// # Errors
     /// When the tree cannot be read.
-    pub fn of(
+    pub fn resolve(
         named_model: Option<&Path>,
         path: &Path,
         options: &OpenOptions,

@@ -42,13 +42,13 @@ const MISSES: usize = 20;
 /// A line of the map.
 struct Line {
     hit: Hit,
-    place: Place,
+    place: LineGroup,
     weight: f64,
 }
 
 /// Order of lines, whatever their weights.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum LineGroup {
     EntryPoint,
     Own,
     Minor,
@@ -74,7 +74,7 @@ pub fn outline(
     let lines = lines(index, filter)?;
     let n_all = lines.len();
     let mut left = max_tokens.saturating_sub(count_tokens(&ending(n_all)));
-    let mut files: BTreeMap<(usize, &str), (Place, f64, Vec<&Line>)> = BTreeMap::new();
+    let mut files: BTreeMap<(usize, &str), (LineGroup, f64, Vec<&Line>)> = BTreeMap::new();
     let mut misses = 0;
     for line in &lines {
         let key = (line.hit.root, line.hit.path.as_str());
@@ -94,12 +94,12 @@ pub fn outline(
         file.1 += line.weight;
         file.2.push(line);
     }
-    let mut files: Vec<(Place, f64, Vec<&Line>)> = files.into_values().collect();
+    let mut files: Vec<(LineGroup, f64, Vec<&Line>)> = files.into_values().collect();
     // Stable: ties stay in the order of paths.
     files.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
     loop {
         let n_shown: usize = files.iter().map(|(.., lines)| lines.len()).sum();
-        let mut text: String = files.iter_mut().map(|(.., lines)| of_file(lines, prefixes)).collect();
+        let mut text: String = files.iter_mut().map(|(.., lines)| file_text(lines, prefixes)).collect();
         if n_shown < n_all {
             text.push_str(&ending(n_all - n_shown));
         }
@@ -119,7 +119,7 @@ fn heading(hit: &Hit, prefixes: &[String]) -> String {
     format!("{}\n", quoted(&prefixed(hit, prefixes)))
 }
 
-fn of_file(lines: &mut [&Line], prefixes: &[String]) -> String {
+fn file_text(lines: &mut [&Line], prefixes: &[String]) -> String {
     lines.sort_by_key(|line| (line.hit.start_line, line.hit.unit));
     let heading = lines.first().map(|line| heading(&line.hit, prefixes)).unwrap_or_default();
     std::iter::once(heading).chain(lines.iter().map(|line| line.text())).collect()
@@ -149,7 +149,7 @@ fn lines(index: &Index, filter: &Filter) -> Result<Vec<Line>, Error> {
     let line = |hit: Hit| {
         let factor = if hit.kind == UnitKind::Type { OF_TYPE } else { 1.0 };
         let weight = factor * weights.get(own(&hit).as_str()).copied().unwrap_or_default();
-        let place = if index.flags_of(&hit).intersects(MINOR) { Place::Minor } else { Place::Own };
+        let place = if index.flags_of(&hit).intersects(MINOR) { LineGroup::Minor } else { LineGroup::Own };
         Line { hit, place, weight }
     };
     let mut lines: Vec<Line> = hits.into_iter().map(line).collect();
@@ -158,7 +158,7 @@ fn lines(index: &Index, filter: &Filter) -> Result<Vec<Line>, Error> {
         let Hit { name, kind, language, .. } = &line.hit;
         let is_called_so = *kind == UnitKind::Function && ENTRY_POINTS.contains(&name.as_str());
         is_called_so
-            && line.place == Place::Own
+            && line.place == LineGroup::Own
             && language != "bash"
             && !BUILD_SCRIPTS.contains(&file(line).as_str())
     };
@@ -168,7 +168,7 @@ fn lines(index: &Index, filter: &Filter) -> Result<Vec<Line>, Error> {
         let is_main = MAIN_FILES.contains(&file.split('.').next().unwrap_or_default());
         (!is_main, line.hit.path.matches('/').count())
     });
-    entries.into_iter().take(MAX_ENTRY_POINTS).for_each(|line| line.place = Place::EntryPoint);
+    entries.into_iter().take(MAX_ENTRY_POINTS).for_each(|line| line.place = LineGroup::EntryPoint);
     lines.sort_by(|a, b| a.place.cmp(&b.place).then(b.weight.total_cmp(&a.weight)));
     Ok(lines)
 }
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_mentioned_most_comes_first_and_no_map_is_longer_than_its_budget() {
+    fn the_most_mentioned_come_first_and_maps_fit_their_budget() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().join("tree");
         fs::create_dir_all(root.join("net")).unwrap();

@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_or_value_is_a_word_with_a_hint() {
+    fn unknown_keys_and_values_are_words_with_a_hint() {
         let hint = |text: &str| Query::parse(text).unwrap().hints.join("; ");
         check("file:main.go retry", "file:main.go retry", &[], 1);
         assert!(hint("file:main.go").contains("did you mean `path:`?"));

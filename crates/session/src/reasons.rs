@@ -73,7 +73,7 @@ pub(crate) fn reasons(tree: &Tree, hit: &Hit, query: &str, terms: &[String]) -> 
 
 /// Sentence about how the query was interpreted.
 fn reading(query: &str, hit: &Hit) -> String {
-    let kind = match QuestionKind::of(query) {
+    let kind = match QuestionKind::classify(query) {
         QuestionKind::Name => "a name",
         QuestionKind::Error => "the message of an error",
         QuestionKind::Long => "a long text",

@@ -43,7 +43,7 @@ pub enum Excerpt {
 
 /// Parts of results that are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shown {
+pub struct DisplayOptions {
     /// True if results are units; otherwise they are files.
     pub units: bool,
     /// The lines.
@@ -82,7 +82,7 @@ pub struct ChangedFile {
 impl BehindView {
     /// The changed files of a tree; none if its index is up to date.
     #[must_use]
-    pub fn of(tree: &Tree) -> Option<Self> {
+    pub fn for_tree(tree: &Tree) -> Option<Self> {
         let behind = tree.changed_files()?;
         let file =
             |(root, path): &(usize, String)| ChangedFile { root: tree.root(*root), path: path.clone() };
@@ -163,7 +163,7 @@ pub struct AnswerEnd<Q> {
 impl<Q> Answer<Q> {
     /// Splits it into the results and everything else.
     #[must_use]
-    pub fn apart(self) -> (Vec<ResultView>, AnswerEnd<Q>) {
+    pub fn into_parts(self) -> (Vec<ResultView>, AnswerEnd<Q>) {
         let Self {
             question,
             root,
@@ -323,7 +323,7 @@ impl ResultView {
         (hit, rank): (Hit, usize),
         terms: &[String],
         extras: Extras,
-        shown: &Shown,
+        shown: &DisplayOptions,
     ) -> Self {
         let unit = shown.units.then(|| UnitView::new(tree, &hit, terms, extras, shown));
         Self {
@@ -340,7 +340,7 @@ impl ResultView {
 }
 
 impl UnitView {
-    fn new(tree: &Tree, hit: &Hit, terms: &[String], extras: Extras, shown: &Shown) -> Self {
+    fn new(tree: &Tree, hit: &Hit, terms: &[String], extras: Extras, shown: &DisplayOptions) -> Self {
         let file = tree.text(hit);
         let file = file.as_ref().as_ref();
         let content = file.map(SourceText::to_str).unwrap_or_default();

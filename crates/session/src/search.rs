@@ -1,7 +1,8 @@
 //! From a query, or from a unit, to an answer: the same for the command line, HTTP and agents.
 //!
-//! [`search()`] and [`similar`] rank the units of an index. They return [`Found`], which makes the object of `--json`
-//! ([`Found::answer`]), one with a limited length ([`Found::fitted`]), or the lines of one hit ([`Found::unit_lines`]).
+//! [`search()`] and [`similar`] rank the units of an index. They return [`SearchResults`], which makes the object of
+//! `--json` ([`SearchResults::answer`]), one with a limited length ([`SearchResults::fitted`]), or the lines of one hit
+//! ([`SearchResults::unit_lines`]).
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -18,7 +19,8 @@ use crate::query::{Expression, Query};
 use crate::reasons::reasons;
 use crate::results::Extras;
 use crate::{
-    Answer, BehindView, Block, Excerpt, Facets, LineMatch, ResultView, Shown, Tree, milliseconds, roots,
+    Answer, BehindView, Block, DisplayOptions, Excerpt, Facets, LineMatch, ResultView, Tree, milliseconds,
+    roots,
 };
 
 /// Number of units that are ranked for each file when results are files.
@@ -94,7 +96,7 @@ pub struct UnitsRequest<'a> {
 }
 
 /// Results of [`search`] or [`similar`].
-pub struct Found<Q> {
+pub struct SearchResults<Q> {
     /// The units, best first, at most as many as the limit.
     pub hits: Vec<Hit>,
     /// True if the confidence reaches the threshold; `None` for a long text searched by words alone without a given
@@ -134,13 +136,13 @@ pub struct Marks {
 impl Marks {
     /// The marks of a query whose words have these terms.
     #[must_use]
-    pub fn of_query(query: &Query, terms: Vec<String>) -> Self {
+    pub fn from_query(query: &Query, terms: Vec<String>) -> Self {
         Self { expressions: query.expressions.clone(), terms }
     }
 
     /// The parts of a line that matched an expression; without expressions, those with a term.
     #[must_use]
-    pub fn of(&self, line: &str) -> Vec<Range<usize>> {
+    pub fn ranges(&self, line: &str) -> Vec<Range<usize>> {
         match self.expressions.as_slice() {
             [] => snippet::matches(line, &self.terms),
             expressions => exact::ranges(expressions, line),
@@ -161,7 +163,7 @@ pub fn search(
     index: &Index,
     question: impl Into<SearchQuestion>,
     request: &UnitsRequest,
-) -> Result<Found<SearchQuestion>, Error> {
+) -> Result<SearchResults<SearchQuestion>, Error> {
     let start = Instant::now();
     let question: SearchQuestion = question.into();
     let asked = &question.asked;
@@ -244,7 +246,7 @@ pub fn search(
         Some(ranked) if request.explain => index.explain(ranked, &hits)?,
         _ => Vec::new(),
     };
-    Ok(Found {
+    Ok(SearchResults {
         hits,
         confident,
         confidence: ranked.as_ref().map_or(0.0, RankedUnits::confidence),
@@ -267,7 +269,11 @@ pub fn search(
 ///
 /// # Errors
 /// When `given` has no word, or the index cannot be read.
-pub fn similar(index: &Index, given: &Hit, request: &UnitsRequest) -> Result<Found<SimilarQuestion>, Error> {
+pub fn similar(
+    index: &Index,
+    given: &Hit,
+    request: &UnitsRequest,
+) -> Result<SearchResults<SimilarQuestion>, Error> {
     let start = Instant::now();
     let all = Filter::default();
     let response = index.similar_to(given, request.n_units(), request.filter.unwrap_or(&all))?;
@@ -285,7 +291,7 @@ pub fn similar(index: &Index, given: &Hit, request: &UnitsRequest) -> Result<Fou
         end_line: given.end_line,
         name: given.name.clone(),
     };
-    Ok(Found {
+    Ok(SearchResults {
         hits,
         confident: Some(is_confident),
         confidence,
@@ -364,7 +370,7 @@ fn in_order(
     placed.into_iter().map(|(_, found)| found).collect()
 }
 
-impl<Q> Found<Q> {
+impl<Q> SearchResults<Q> {
     /// The facets of the results if there were no maximum, below `directory`, to which the search was narrowed.
     #[must_use]
     pub fn facets(&self, tree: &Tree, directory: &str) -> Facets {
@@ -374,7 +380,7 @@ impl<Q> Found<Q> {
             }
             _ => self.hits.iter().chain(&self.further).cloned().collect(),
         };
-        Facets::of(&units, directory)
+        Facets::new(&units, directory)
     }
 
     /// The marks of the parts of a line that matched.
@@ -387,7 +393,12 @@ impl<Q> Found<Q> {
     ///
     /// # Errors
     /// When a file of the index was overwritten since it was opened.
-    pub fn answer(self, tree: &Tree, shown: &Shown, open_time: Duration) -> Result<Answer<Q>, Error> {
+    pub fn answer(
+        self,
+        tree: &Tree,
+        shown: &DisplayOptions,
+        open_time: Duration,
+    ) -> Result<Answer<Q>, Error> {
         let all = 0..self.hits.len();
         Ok(self.fitted(tree, all, shown, usize::MAX, open_time)?.0)
     }
@@ -401,7 +412,7 @@ impl<Q> Found<Q> {
         self,
         tree: &Tree,
         positions: Range<usize>,
-        shown: &Shown,
+        shown: &DisplayOptions,
         max_bytes: usize,
         open_time: Duration,
     ) -> Result<(Answer<Q>, usize), Error> {
@@ -429,7 +440,7 @@ impl<Q> Found<Q> {
             }
             without_lines += 1;
             let extras = Extras { reasons, explanation, ..Extras::default() };
-            let no_lines = Shown { excerpt: Excerpt::Best(0), context: (0, 0), ..*shown };
+            let no_lines = DisplayOptions { excerpt: Excerpt::Best(0), context: (0, 0), ..*shown };
             ResultView::new(tree, (hit, rank), &terms, extras, &no_lines)
         };
         let results: Vec<ResultView> = ranked.map(view).collect();
@@ -443,7 +454,7 @@ impl<Q> Found<Q> {
             confidence: self.confidence,
             quality: self.quality,
             notes,
-            behind: BehindView::of(tree),
+            behind: BehindView::for_tree(tree),
             took_ms: milliseconds(self.start.elapsed()),
             open_ms: milliseconds(open_time),
         };

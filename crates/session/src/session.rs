@@ -129,7 +129,7 @@ impl OpenChoice {
     }
 
     fn model_choice(&self, path: &Path, settings: &Settings) -> Result<ModelChoice, Error> {
-        let choice = ModelChoice::of(self.model.as_deref(), path, &self.options(settings), settings)?;
+        let choice = ModelChoice::resolve(self.model.as_deref(), path, &self.options(settings), settings)?;
         Ok(choice.reranked(self.rerank.as_ref(), settings))
     }
 }
@@ -204,7 +204,7 @@ pub struct Session {
     is_lenient: bool,
     compares_files: bool,
     patience: Option<Patience>,
-    opening: Arc<Opening>,
+    opening: Arc<OpeningLock>,
     opened: Arc<Mutex<Option<Arc<Snapshot>>>>,
 }
 
@@ -213,19 +213,19 @@ pub struct Session {
 struct Patience {
     wait: Duration,
     /// Receives the notices of a refresh, except for its progress.
-    told: Arc<dyn Fn(Notice) + Send + Sync>,
+    on_notice: Arc<dyn Fn(Notice) + Send + Sync>,
 }
 
 /// Lets one thread at a time open an index.
 #[derive(Default)]
-struct Opening {
+struct OpeningLock {
     /// Start time of the thread that opens it, if any.
     begun: Mutex<Option<Instant>>,
     ended: Condvar,
 }
 
 /// Held while the index is opened.
-struct Busy(Arc<Opening>);
+struct OpeningGuard(Arc<OpeningLock>);
 
 /// A message from the thread that opens an index to the question that waits for it.
 enum Message {
@@ -324,10 +324,10 @@ impl Session {
     }
 
     /// Limits the time that questions wait for a refresh to `wait`; the refresh then goes on in the background, and
-    /// its notices, except for its progress, go to `told`. A first index is waited for.
+    /// its notices, except for its progress, go to `on_notice`. A first index is waited for.
     #[must_use]
-    pub fn waiting(self, wait: Duration, told: impl Fn(Notice) + Send + Sync + 'static) -> Self {
-        Self { patience: Some(Patience { wait, told: Arc::new(told) }), ..self }
+    pub fn waiting(self, wait: Duration, on_notice: impl Fn(Notice) + Send + Sync + 'static) -> Self {
+        Self { patience: Some(Patience { wait, on_notice: Arc::new(on_notice) }), ..self }
     }
 
     /// The index as it was opened last.
@@ -369,19 +369,19 @@ impl Session {
         notices: Notices,
     ) -> Result<(Arc<Snapshot>, Option<Arc<Behind>>), SessionError> {
         let in_time = || Ok((self.snapshot(Some(as_of), notices)?, None));
-        let Some(Patience { wait, told }) = &self.patience else { return in_time() };
+        let Some(Patience { wait, on_notice }) = &self.patience else { return in_time() };
         if let Some(snapshot) = self.opened().filter(|snapshot| self.is_known(snapshot, as_of)) {
             return Ok((snapshot, None));
         }
         let deadline = Instant::now() + *wait;
         let Some(opening) = self.opening.begin_within(*wait) else {
-            return self.as_it_is(as_of).map_or_else(in_time, Ok);
+            return self.stale_snapshot(as_of).map_or_else(in_time, Ok);
         };
         if let Some(snapshot) = self.opened().filter(|snapshot| self.is_fresh(snapshot, as_of)) {
             return Ok((snapshot, None));
         }
         let (sender, received) = mpsc::channel();
-        let (session, told) = (self.clone(), Arc::clone(told));
+        let (session, on_notice) = (self.clone(), Arc::clone(on_notice));
         thread::spawn(move || {
             let notices = |notice: Notice| {
                 let message = match notice {
@@ -393,7 +393,7 @@ impl Session {
                     Notice::Event(&Event::Embedded { done, total }) => {
                         Message::Progress(Event::Embedded { done, total })
                     }
-                    notice => return told(notice),
+                    notice => return on_notice(notice),
                 };
                 // The question may no longer wait for it.
                 let _ = sender.send(message);
@@ -412,7 +412,7 @@ impl Session {
                 Ok(Message::Rebuilding(reason)) => notices(Notice::Event(&Event::Rebuilding(&reason))),
                 Ok(Message::Progress(event)) => notices(Notice::Event(&event)),
                 Ok(Message::Opened(opened)) => return Ok((opened?, None)),
-                Err(mpsc::RecvTimeoutError::Timeout) => match self.as_it_is(as_of) {
+                Err(mpsc::RecvTimeoutError::Timeout) => match self.stale_snapshot(as_of) {
                     Some(found) => return Ok(found),
                     None => deadline = None,
                 },
@@ -424,7 +424,7 @@ impl Session {
 
     /// The index as it was opened last, or as it is stored, with the files that have changed since; none if these are
     /// unknown.
-    fn as_it_is(&self, as_of: Instant) -> Option<(Arc<Snapshot>, Option<Arc<Behind>>)> {
+    fn stale_snapshot(&self, as_of: Instant) -> Option<(Arc<Snapshot>, Option<Arc<Behind>>)> {
         let snapshot = match self.opened() {
             Some(snapshot) => snapshot,
             None => {
@@ -476,7 +476,7 @@ impl Session {
             }));
             let loss = match &answered {
                 Ok(Ok(_)) => None,
-                Ok(Err(error)) => Loss::of(error.as_ref()),
+                Ok(Err(error)) => Loss::find(error.as_ref()),
                 Err(_) => Some(Loss::Damaged),
             };
             let update = match loss {
@@ -507,13 +507,13 @@ impl Session {
     fn open_now(
         &self,
         update: Update,
-        _opening: &Busy,
+        _opening: &OpeningGuard,
         notices: Notices,
     ) -> Result<Arc<Snapshot>, SessionError> {
         let opened = catch_unwind(AssertUnwindSafe(|| self.open(update, notices)));
         let may_be_built = matches!(update, Update::IfPossible | Update::Required);
         let snapshot = match opened {
-            Ok(Err(error)) if may_be_built && matches!(Loss::of(&error), Some(Loss::Damaged)) => {
+            Ok(Err(error)) if may_be_built && matches!(Loss::find(&error), Some(Loss::Damaged)) => {
                 self.open(Update::Anew, notices)?
             }
             Err(_) if may_be_built => self.open(Update::Anew, notices)?,
@@ -665,16 +665,16 @@ impl Snapshot {
     }
 }
 
-impl Opening {
+impl OpeningLock {
     /// Waits until no other thread is opening the index.
-    fn begin(self: &Arc<Self>) -> Busy {
+    fn begin(self: &Arc<Self>) -> OpeningGuard {
         let begun = lock(&self.begun);
         let free = self.ended.wait_while(begun, |begun| begun.is_some());
         self.busy(free.unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Like [`begin`](Self::begin), but waits at most `wait` from now, and from the start of the other thread.
-    fn begin_within(self: &Arc<Self>, wait: Duration) -> Option<Busy> {
+    fn begin_within(self: &Arc<Self>, wait: Duration) -> Option<OpeningGuard> {
         let asked = Instant::now();
         let mut begun = lock(&self.begun);
         while let Some(since) = *begun {
@@ -687,13 +687,13 @@ impl Opening {
         Some(self.busy(begun))
     }
 
-    fn busy(self: &Arc<Self>, mut begun: MutexGuard<'_, Option<Instant>>) -> Busy {
+    fn busy(self: &Arc<Self>, mut begun: MutexGuard<'_, Option<Instant>>) -> OpeningGuard {
         *begun = Some(Instant::now());
-        Busy(Arc::clone(self))
+        OpeningGuard(Arc::clone(self))
     }
 }
 
-impl Drop for Busy {
+impl Drop for OpeningGuard {
     fn drop(&mut self) {
         *lock(&self.0.begun) = None;
         self.0.ended.notify_all();
@@ -709,7 +709,7 @@ enum Loss {
 }
 
 impl Loss {
-    fn of<'e>(error: &'e (dyn StdError + 'static)) -> Option<Self> {
+    fn find<'e>(error: &'e (dyn StdError + 'static)) -> Option<Self> {
         let mut errors =
             std::iter::successors(Some(error), |error: &&'e (dyn StdError + 'static)| (*error).source());
         errors.find_map(|error| {
@@ -770,7 +770,7 @@ fn open_all(
         indexes.push(Index::without_units(&paths[number], numbers.len(), found)?);
         numbers.push(number);
     }
-    Ok((Index::together(indexes)?, numbers))
+    Ok((Index::merge(indexes)?, numbers))
 }
 
 /// The state of settings and files; none if a file may still change undetected.

@@ -17,14 +17,14 @@ use std::path::{Component, Path, PathBuf};
 use quarry_files::{Directory, EntryKind};
 use quarry_index::{Error, Filter, NamedRanking, RANKINGS, RankingWeights};
 use quarry_source::{Language, UnitKind, language_called, languages};
-use quarry_text::{did_you_mean, did_you_mean_or_all, in_plain_words};
+use quarry_text::{did_you_mean, did_you_mean_or_all, plain_message};
 use quarry_walk::{self as walk, FileFlags, WalkOptions};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use toml::de::DeTable;
 
 use crate::byte_size;
 use crate::models::Quality;
-use crate::{Excerpt, Shown, UnitsRequest};
+use crate::{DisplayOptions, Excerpt, UnitsRequest};
 
 /// Name of the settings file in a tree.
 const TREE_FILE: &str = ".quarry.toml";
@@ -115,12 +115,12 @@ impl SearchDefaults {
 
     /// Lines of units that programs are sent.
     #[must_use]
-    pub fn shown(&self) -> Shown {
+    pub fn shown(&self) -> DisplayOptions {
         let excerpt = match self.lines {
             0 => Excerpt::All,
             n => Excerpt::Best(n),
         };
-        Shown { units: true, excerpt, context: (self.context, self.context) }
+        DisplayOptions { units: true, excerpt, context: (self.context, self.context) }
     }
 }
 
@@ -282,7 +282,7 @@ impl Settings {
         without.set(FileFlags::GENERATED, is_out(*no_generated, self.get(|layer| layer.generated)));
         without.set(FileFlags::VENDORED, is_out(*no_vendored, self.get(|layer| layer.vendored)));
         let filter = Filter::new(languages, kinds, &of_settings)?.without(without);
-        filter.with_globs(globs, from_here(path).as_deref())
+        filter.with_globs(globs, relative_to_current(path).as_deref())
     }
 
     /// Units of the largest tree of which a re-ranker's vectors are computed in the background.
@@ -302,7 +302,7 @@ pub fn files(root: &Path) -> Vec<PathBuf> {
 }
 
 fn tree_file(root: &Path) -> Option<PathBuf> {
-    walk::base_directory(root).ok().map(of_tree)
+    walk::base_directory(root).ok().map(tree_settings_path)
 }
 
 /// The file of the user's own settings, which may not exist.
@@ -312,7 +312,7 @@ pub fn user_file() -> Option<PathBuf> {
 
 /// The nearest one from `base` up to the root of its repository; if there is none, the one that `base` could have.
 /// Outside of a repository nothing above `base` is read, since it may belong to somebody else.
-fn of_tree(base: &Path) -> PathBuf {
+fn tree_settings_path(base: &Path) -> PathBuf {
     let own = base.join(TREE_FILE);
     let Ok(canonical) = base.canonicalize() else { return own };
     let is_there = |file: &Path| fs::symlink_metadata(file).is_ok();
@@ -415,7 +415,7 @@ fn parse(text: &str) -> Result<Layer, (usize, String)> {
     let line = |span: Option<Range<usize>>| {
         quarry_files::line_of(text.as_bytes(), span.map_or(0, |span| span.start))
     };
-    let failed = |error: &toml::de::Error| (line(error.span()), in_plain_words(error.message()));
+    let failed = |error: &toml::de::Error| (line(error.span()), plain_message(error.message()));
     let table = DeTable::parse(text).map_err(|error| failed(&error))?;
     let known = keys();
     for key in table.get_ref().keys() {
@@ -534,7 +534,7 @@ fn ranking_named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<St
 
 /// The directory that paths of results are relative to, as a path from the current directory with `/` between its
 /// parts; none if it is outside of that.
-fn from_here(path: &Path) -> Option<String> {
+fn relative_to_current(path: &Path) -> Option<String> {
     let base = walk::base_directory(path).ok()?.canonicalize().ok()?;
     let current = env::current_dir().ok()?.canonicalize().ok()?;
     let parts: Option<Vec<&str>> =
@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_sets_what_it_names() {
+    fn a_file_sets_only_named_options() {
         let layer = parse("limit = 3\ncolor = \"never\"\nglobs = [\"!*.md\"]\n").unwrap();
         assert_eq!((layer.limit, layer.color), (Some(3), Some(Color::Never)));
         assert_eq!(layer.globs, Some(vec!["!*.md".to_owned()]));
@@ -599,16 +599,20 @@ mod tests {
         for file in [TREE_FILE, "tree/.quarry.toml"] {
             fs::write(at(file), "limit = 1").unwrap();
         }
-        assert_eq!(of_tree(&at("tree/src")), at("tree/src/.quarry.toml"), "no repository");
+        assert_eq!(tree_settings_path(&at("tree/src")), at("tree/src/.quarry.toml"), "no repository");
         fs::create_dir(at("tree/.git")).unwrap();
-        assert_eq!(of_tree(&at("tree/src/net")), at("tree/.quarry.toml"));
-        assert_eq!(of_tree(&at("tree")), at("tree/.quarry.toml"));
+        assert_eq!(tree_settings_path(&at("tree/src/net")), at("tree/.quarry.toml"));
+        assert_eq!(tree_settings_path(&at("tree")), at("tree/.quarry.toml"));
         fs::write(at("tree/src/.quarry.toml"), "").unwrap();
-        assert_eq!(of_tree(&at("tree/src/net")), at("tree/src/.quarry.toml"));
+        assert_eq!(tree_settings_path(&at("tree/src/net")), at("tree/src/.quarry.toml"));
         for file in ["tree/.quarry.toml", "tree/src/.quarry.toml"] {
             fs::remove_file(at(file)).unwrap();
         }
-        assert_eq!(of_tree(&at("tree/src")), at("tree/src/.quarry.toml"), "what lies above the repository");
+        assert_eq!(
+            tree_settings_path(&at("tree/src")),
+            at("tree/src/.quarry.toml"),
+            "what lies above the repository"
+        );
     }
 
     #[test]

@@ -86,7 +86,7 @@ pub struct SkippedView {
 impl StatusView {
     /// The view of a status.
     #[must_use]
-    pub fn of(status: Status) -> Self {
+    pub fn new(status: Status) -> Self {
         Self {
             root: status.root,
             part: status.part,
@@ -94,13 +94,13 @@ impl StatusView {
             ignored: status.ignored,
             fresh: status.stale.is_none(),
             reason: status.stale.map(|reason| reason.to_string()),
-            holds: status.index.map(Holds::of),
+            holds: status.index.map(Holds::new),
         }
     }
 }
 
 impl Holds {
-    fn of(index: IndexStatus) -> Self {
+    fn new(index: IndexStatus) -> Self {
         let skipped = index.skipped.into_iter();
         Self {
             remembered: RememberedView {

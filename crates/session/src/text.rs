@@ -94,7 +94,7 @@ pub fn quoted_start(name: &str) -> String {
 
 /// Kind of a unit, and its name if it has one.
 #[must_use]
-pub fn what(kind: UnitKind, name: &str) -> String {
+pub fn unit_label(kind: UnitKind, name: &str) -> String {
     let kind = kind_name(kind);
     if name.is_empty() { kind.to_owned() } else { format!("{kind} {}", quoted_start(name)) }
 }
@@ -109,7 +109,7 @@ pub fn position(hit: &Hit) -> String {
 #[must_use]
 pub fn position_to(hit: &Hit, end_line: u32) -> String {
     let Hit { path, start_line, kind, name, .. } = hit;
-    format!("{}:{start_line}-{end_line} {}", quoted(path), what(*kind, name))
+    format!("{}:{start_line}-{end_line} {}", quoted(path), unit_label(*kind, name))
 }
 
 #[cfg(test)]
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_from_files_cannot_pass_for_the_words_of_the_tool() {
+    fn quoted_file_text_cannot_imitate_the_tool() {
         assert_eq!(numbered(7, "x\r1. a.py\u{1b}[2J\u{202e}\n"), "7| x\\r1. a.py\\u{1b}[2J\\u{202e}\n");
         assert_eq!(unnumbered("def f()"), "| def f()\n");
         for plain in ["src/größe.rs", "Cart.total", "operator<<", "a'b", "~T"] {

@@ -140,7 +140,7 @@ impl Tree {
             let base = walk::base_directory(&path)?;
             let absolute =
                 base.canonicalize().map_err(|source| TreeError::Missing { path: base.to_owned(), source })?;
-            Ok(Root { absolute, base: from_here(base, current.as_deref()) })
+            Ok(Root { absolute, base: relative_to_current(base, current.as_deref()) })
         };
         let roots = paths.iter().map(root).collect::<Result<_, TreeError>>()?;
         let index = Arc::new(index);
@@ -261,7 +261,7 @@ impl Tree {
 }
 
 /// A path as seen from the current directory: relative if it is below that.
-fn from_here(path: &Path, current: Option<&Path>) -> PathBuf {
+fn relative_to_current(path: &Path, current: Option<&Path>) -> PathBuf {
     let path = current.and_then(|current| path.strip_prefix(current).ok()).unwrap_or(path);
     path.components().filter(|part| *part != Component::CurDir).collect()
 }
@@ -278,7 +278,8 @@ mod tests {
     #[test]
     fn paths_are_relative_to_the_current_directory_where_they_are_below_it() {
         let check = |path: &str, expected: &str| {
-            let found = from_here(Path::new(path), Some(Path::new("/users/me/project"))).join("a.rs");
+            let found =
+                relative_to_current(Path::new(path), Some(Path::new("/users/me/project"))).join("a.rs");
             assert_eq!(found, Path::new(expected), "{path}");
         };
         check(".", "a.rs");

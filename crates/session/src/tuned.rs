@@ -49,12 +49,12 @@ impl Tuned {
         if !directory()?.is_dir() {
             return None;
         }
-        path.canonicalize().ok()?.ancestors().find_map(Self::of)
+        path.canonicalize().ok()?.ancestors().find_map(Self::for_tree)
     }
 
     /// The model of a tree, by its canonical path.
     #[must_use]
-    pub fn of(tree: &Path) -> Option<Self> {
+    pub fn for_tree(tree: &Path) -> Option<Self> {
         let tuned = Self::read(&directory_of(tree)?)?;
         // A copied record belongs to another tree.
         (tuned.tree == tree && Path::new(&tuned.file).file_name()? == tuned.file.as_str()).then_some(tuned)

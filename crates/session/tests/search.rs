@@ -7,14 +7,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use quarry_index::{Filter, Index, OpenOptions, RankingWeights};
-use quarry_session::{Answer, Excerpt, Query, SearchQuestion, Shown, Tree, UnitsRequest, search, similar};
+use quarry_session::{
+    Answer, DisplayOptions, Excerpt, Query, SearchQuestion, Tree, UnitsRequest, search, similar,
+};
 use serde::Serialize;
 use tempfile::TempDir;
 
 const NET: &str =
     "def connect(host):\n    # slow\n    return dial(host)\n\n\ndef close(host):\n    hang_up(host)\n";
 const DISK: &str = "def flush(file):\n    sync(file)\n\n\ndef connect_disk(file):\n    return mount(file)\n";
-const SHOWN: Shown = Shown { units: true, excerpt: Excerpt::Best(1), context: (0, 0) };
+const SHOWN: DisplayOptions = DisplayOptions { units: true, excerpt: Excerpt::Best(1), context: (0, 0) };
 
 struct Fixture {
     directory: TempDir,
@@ -29,15 +31,15 @@ impl Fixture {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("net.py"), NET).unwrap();
         fs::write(directory.path().join("disk.py"), DISK).unwrap();
-        Self::of(directory)
+        Self::index(directory)
     }
 
     /// The same directory, indexed anew.
     fn opened_again(self) -> Self {
-        Self::of(self.directory)
+        Self::index(self.directory)
     }
 
-    fn of(directory: TempDir) -> Self {
+    fn index(directory: TempDir) -> Self {
         let index = tempfile::tempdir().unwrap();
         let options = OpenOptions { directory: Some(index.path().join("index")), ..OpenOptions::default() };
         let opened = Index::open_or_build(directory.path(), &options, None, &|_| {}).unwrap();
@@ -49,7 +51,7 @@ impl Fixture {
         UnitsRequest::new(&self.ranking)
     }
 
-    fn found(&self, query: &str, request: &UnitsRequest) -> quarry_session::Found<SearchQuestion> {
+    fn found(&self, query: &str, request: &UnitsRequest) -> quarry_session::SearchResults<SearchQuestion> {
         search(&self.tree.index, Query::parse(query).unwrap(), request).unwrap()
     }
 
@@ -127,7 +129,7 @@ fn a_file_is_one_result_with_its_first_unit() {
 }
 
 #[test]
-fn of_matching_units_the_ranked_ones_come_first() {
+fn ranked_units_come_first_among_matching_units() {
     let fixture = Fixture::new();
     let alone = fixture.found("/sync|hang/", &fixture.request());
     assert_eq!((alone.confident, alone.confidence), (Some(true), 0.0), "an expression is met or not");
@@ -264,7 +266,7 @@ fn similar_units_leave_out_the_given_one() {
 }
 
 #[test]
-fn only_what_the_filter_lets_pass_is_found() {
+fn only_matching_units_are_found() {
     let fixture = Fixture::new();
     let filter = Filter::new(&[], &[], &["disk.py".to_owned()]).unwrap();
     let request = UnitsRequest { filter: Some(&filter), ..fixture.request() };

@@ -38,7 +38,7 @@ fn names(query: &str) -> impl Fn(&Tree, &Snapshot) -> Result<Vec<String>, Sessio
 }
 
 #[test]
-fn settings_of_each_tree_and_those_of_all_hold() {
+fn settings_of_each_tree_and_of_the_user_apply() {
     let (_directory, trees, choice) = fixture();
     write(&trees[0].join(".quarry.toml"), "globs = [\"!old*\"]\nlimit = 1\n");
     write(&trees[0].join("old.py"), "def connect_old(host):\n    return dial(host)\n");
@@ -136,11 +136,11 @@ fn a_server_answers_from_the_index_as_it_is_while_that_is_refreshed() {
     let n_ready = Arc::new(AtomicUsize::new(0));
     let start = || {
         let n_ready = Arc::clone(&n_ready);
-        let told = move |notice: Notice| {
+        let on_notice = move |notice: Notice| {
             n_ready.fetch_add(usize::from(matches!(notice, Notice::Ready(_))), Ordering::SeqCst);
         };
         let session = Session::new(vec![tree.clone()], choice.clone()).comparing_files();
-        session.waiting(Duration::from_millis(100), told)
+        session.waiting(Duration::from_millis(100), on_notice)
     };
     let listen = |session: &Session| {
         let question = |tree: &Tree, snapshot: &Snapshot| -> Result<_, SessionError> {

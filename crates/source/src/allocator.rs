@@ -68,7 +68,7 @@ mod functions {
     }
 
     /// The beginning of an allocation, and its size without the header.
-    unsafe fn whole(pointer: *mut c_void) -> (*mut u8, usize) {
+    unsafe fn allocation(pointer: *mut c_void) -> (*mut u8, usize) {
         // SAFETY: all pointers come from `begin`.
         unsafe {
             let start = pointer.cast::<u8>().sub(HEADER);
@@ -94,7 +94,7 @@ mod functions {
         }
         // SAFETY: the pointer is one of ours, with the layout that its header says, and the new size is not zero.
         unsafe {
-            let (start, before) = whole(pointer);
+            let (start, before) = allocation(pointer);
             count(-(before as isize));
             begin(realloc(start, layout(before), layout(bytes).size()), bytes)
         }
@@ -106,7 +106,7 @@ mod functions {
         }
         // SAFETY: the pointer is one of ours, with the layout that its header says.
         unsafe {
-            let (start, bytes) = whole(pointer);
+            let (start, bytes) = allocation(pointer);
             count(-(bytes as isize));
             dealloc(start, layout(bytes));
         }

@@ -72,14 +72,14 @@ pub(crate) fn find_names(
         .filter(|leaf| leaf.is_named() && leaf.end_byte() <= function.body.start)
         .filter(|leaf| &source[leaf.byte_range()] == own_name.as_bytes())
         .collect();
-    let is_bare = |leaf: &&&Node<'_>| access_before(&source[..leaf.start_byte()]).is_none();
+    let is_bare = |leaf: &&&Node<'_>| receiver_before(&source[..leaf.start_byte()]).is_none();
     let definition = names.iter().find(is_bare).or(names.first()).map(|leaf| leaf.start_byte());
     for leaf in &leaves {
         let bytes = leaf.byte_range();
         let text = &source[bytes.clone()];
         // In PHP, the dollar sign and the name after it are one name.
         let start = variable_of_php(leaf).map_or(bytes.start, |variable| variable.start_byte());
-        let access = access_before(&source[..start]);
+        let access = receiver_before(&source[..start]);
         if definition == Some(bytes.start) {
             found.push((bytes, function_name.clone()));
             continue;
@@ -108,7 +108,7 @@ pub(crate) fn find_names(
             found.push((bytes, name));
         } else if text == own_name.as_bytes()
             && is_called_by_name(leaf)
-            && called_on(&source[..start]).is_none_or(is_receiver)
+            && call_receiver(&source[..start]).is_none_or(is_receiver)
         {
             found.push((bytes, function_name.clone()));
         }
@@ -144,7 +144,7 @@ fn add_variables<'s>(node: Node<'_>, source: &'s [u8], variables: &mut HashSet<&
         if is_variable(&leaf)
             && !is_constructor
             && !is_special
-            && access_before(&source[..leaf.start_byte()]).is_none()
+            && receiver_before(&source[..leaf.start_byte()]).is_none()
         {
             variables.insert(text);
         }
@@ -178,7 +178,7 @@ fn is_called_by_name(leaf: &Node<'_>) -> bool {
 }
 
 /// The receiver before the operator that `before` ends with: `a` of `a.`, `a?.` and `a::`.
-fn access_before(before: &[u8]) -> Option<&[u8]> {
+fn receiver_before(before: &[u8]) -> Option<&[u8]> {
     let before = before.trim_ascii_end();
     let object = before
         .strip_suffix(b".")
@@ -188,10 +188,10 @@ fn access_before(before: &[u8]) -> Option<&[u8]> {
     Some(&object[..end])
 }
 
-/// Like [`access_before`], for the receiver of a call: also `a` of `a->`, where `->` otherwise separates the
+/// Like [`receiver_before`], for the receiver of a call: also `a` of `a->`, where `->` otherwise separates the
 /// parameter of a closure from its body.
-fn called_on(before: &[u8]) -> Option<&[u8]> {
-    access_before(before).or_else(|| before.strip_suffix(b"->"))
+fn call_receiver(before: &[u8]) -> Option<&[u8]> {
+    receiver_before(before).or_else(|| before.strip_suffix(b"->"))
 }
 
 /// Returns true if a text ends with a word that denotes the object that a method is called on.
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_that_stand_alone_are_found_in_languages_that_want_more_around_them() {
+    fn standalone_functions_are_found_in_languages_that_require_a_context() {
         check(
             "java",
             "public int sum(int[] values) {\n  int total = 0; // total\n  for (int value : values) total += value;\n  \

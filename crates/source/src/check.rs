@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_whatever_happens_is_known() {
+    fn constant_checks_are_recognized() {
         #[track_caller]
         fn check(language: &str, source: &str, expected: &[(&str, bool)]) {
             let found: Vec<(String, bool)> = checks(language_named(language).unwrap(), source.as_bytes())

@@ -139,11 +139,11 @@ mod tests {
 
     #[test]
     fn tags_are_markers_too() {
-        let of = |comment| comment_text(std::iter::once(comment), true);
-        assert_eq!(of("/// <summary>\n/// C# doc.\n/// </summary>"), "C# doc.");
-        assert_eq!(of("/// <param name=\"n\">At least <c>1</c>.</param>"), "At least 1.");
+        let text = |comment| comment_text(std::iter::once(comment), true);
+        assert_eq!(text("/// <summary>\n/// C# doc.\n/// </summary>"), "C# doc.");
+        assert_eq!(text("/// <param name=\"n\">At least <c>1</c>.</param>"), "At least 1.");
         assert_eq!(
-            of("/// Fills a <see cref=\"Cart\"/>, a<b and 1 < 2 > 0"),
+            text("/// Fills a <see cref=\"Cart\"/>, a<b and 1 < 2 > 0"),
             "Fills a Cart, a<b and 1 < 2 > 0"
         );
     }

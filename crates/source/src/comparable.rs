@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_code_does_stays() {
+    fn behavior_is_compared() {
         let tokens =
             |code: &str| comparable(language_named("python").unwrap(), code).unwrap().tokens.join(" ");
         let code = "def f(a):\n    return a.x + g(a, \"b\") - 1\n";

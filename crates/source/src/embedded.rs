@@ -154,7 +154,7 @@ impl EmbeddedReader<'_> {
         let end_line = self.line(marks.end.saturating_sub(1));
         match self.all.units.last_mut() {
             _ if marks.is_empty() => None,
-            Some(last) if may_span(last, last.bytes.start..marks.end, last.start_line, end_line) => {
+            Some(last) if can_extend(last, last.bytes.start..marks.end, last.start_line, end_line) => {
                 (last.bytes.end, last.end_line) = (marks.end, end_line);
                 None
             }
@@ -168,7 +168,7 @@ impl EmbeddedReader<'_> {
         let start = marks.end - self.source[marks.clone()].trim_ascii_start().len();
         let start_line = self.line(start);
         let holds_marks = found.extraction.units.first().is_some_and(|first| {
-            may_span(first, start..first.bytes.end + found.start, start_line, first.end_line + found.rows)
+            can_extend(first, start..first.bytes.end + found.start, start_line, first.end_line + found.rows)
         });
         if !holds_marks {
             self.read(language, marks.clone(), &text[marks]);
@@ -209,7 +209,7 @@ fn blocks(
             let mut blocks = prose.find_blocks(source, limits.parse_time);
             for block in &mut blocks {
                 let parse_time = limits.parse_time.saturating_sub(begun.elapsed());
-                look_into(source, block, &Limits { parse_time, ..*limits }, with_references);
+                analyze_block(source, block, &Limits { parse_time, ..*limits }, with_references);
             }
             blocks
         }
@@ -218,7 +218,7 @@ fn blocks(
 }
 
 /// Determines whether a block gets units of its own: a few lines of code belong to the section that explains them.
-fn look_into(source: &[u8], block: &mut Block, limits: &Limits, with_references: bool) {
+fn analyze_block(source: &[u8], block: &mut Block, limits: &Limits, with_references: bool) {
     let is_definition =
         |unit: &Unit| matches!(unit.kind, UnitKind::Function | UnitKind::Method | UnitKind::Type);
     let code = code_of(source, block);
@@ -228,7 +228,7 @@ fn look_into(source: &[u8], block: &mut Block, limits: &Limits, with_references:
 }
 
 /// Returns whether a unit may be extended to lines that are not code.
-fn may_span(unit: &Unit, bytes: Range<usize>, start_line: u32, end_line: u32) -> bool {
+fn can_extend(unit: &Unit, bytes: Range<usize>, start_line: u32, end_line: u32) -> bool {
     matches!(unit.kind, UnitKind::Module | UnitKind::Section)
         && bytes.len() <= MAX_UNIT_BYTES
         && ((end_line - start_line) as usize) < MAX_WINDOW_LINES
@@ -326,12 +326,12 @@ impl Tag {
                 (None, b'"' | b'\'') => quote = Some(byte),
                 (None, b'>') => {
                     tag.is_empty = source[at - 1] == b'/';
-                    tag.note(&source[word_start..at]);
+                    tag.record_attribute(&source[word_start..at]);
                     tag.end = at + 1;
                     return Some(tag);
                 }
                 (None, _) if byte.is_ascii_whitespace() => {
-                    tag.note(&source[word_start..at]);
+                    tag.record_attribute(&source[word_start..at]);
                     word_start = at + 1;
                 }
                 (None, _) => {}
@@ -341,7 +341,7 @@ impl Tag {
     }
 
     /// Records an attribute such as `lang="ts"`.
-    fn note(&mut self, word: &[u8]) {
+    fn record_attribute(&mut self, word: &[u8]) {
         let word = String::from_utf8_lossy(word);
         let Some((name, value)) = word.split_once('=') else { return };
         let value = value.trim_end_matches('/').trim_matches(['"', '\'']).to_lowercase();
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_code_is_no_block() {
+    fn text_that_is_not_code_is_no_block() {
         check("<script type=\"application/json\">{}</script>", &[]);
         check("<script type=\"text/x-template\"><p></p></script>", &[]);
         check("<script src=\"a.js\"/><p>f()</p>", &[]);
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn many_open_tags_take_no_longer() {
+    fn many_open_tags_are_handled_in_linear_time() {
         let source = "<script><style>".repeat(200_000);
         let start = Instant::now();
         check(&source, &[]);

@@ -103,13 +103,16 @@ fn leaf(node: &Node, field: Option<&str>) -> Option<Highlight> {
         return Some(Highlight::Type);
     }
     let parent = node.parent()?;
-    let of = parent.kind();
+    let parent_kind = parent.kind();
     let is_named_by = field == Some("name");
-    if is_named_by && (of.contains("function") || of.contains("method")) || field == Some("function") {
+    if is_named_by && (parent_kind.contains("function") || parent_kind.contains("method"))
+        || field == Some("function")
+    {
         return Some(Highlight::Function);
     }
-    let is_type =
-        ["class", "struct", "enum", "interface", "trait", "type"].iter().any(|part| of.contains(part));
+    let is_type = ["class", "struct", "enum", "interface", "trait", "type"]
+        .iter()
+        .any(|part| parent_kind.contains(part));
     if is_named_by && is_type {
         return Some(Highlight::Type);
     }

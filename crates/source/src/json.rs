@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_character_is_replaced() {
+    fn invalid_characters_are_replaced() {
         let check = |text: &[u8], expected: Option<&str>| {
             let found = string(text, 0..text.len());
             assert_eq!(found.as_deref(), expected, "{}", String::from_utf8_lossy(text));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_container_has_nothing_in_it() {
+    fn scalars_have_no_items() {
         for text in [&b"{}"[..], b"[ ]", b"1", b"\"[1]\"", b"", b"{\"a\"", b"[\"\\", b"[\"a\\\""] {
             assert_eq!(members(text, 0).count(), 0, "{}", String::from_utf8_lossy(text));
             let in_text = elements(text, 0).all(|element| element.end <= text.len());

@@ -567,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn languages_go_by_what_people_call_them() {
+    fn languages_have_common_aliases() {
         let check =
             |name, expected| assert_eq!(language_called(name).map(Language::name), expected, "{name}");
         check("Rust", Some("rust"));

@@ -14,7 +14,7 @@ pub(crate) struct CellMagic {
 
 impl CellMagic {
     /// The magic of a cell, which is in `language` by default.
-    pub(crate) fn of(cell: &[u8], language: Language) -> Self {
+    pub(crate) fn parse(cell: &[u8], language: Language) -> Self {
         let none = Self { language, bytes: 0 };
         let start = cell.len() - cell.trim_ascii_start().len();
         let end = memchr::memchr(b'\n', &cell[start..]).map_or(cell.len(), |newline| start + newline);
@@ -108,7 +108,7 @@ mod tests {
     fn the_first_line_may_name_the_language() {
         let python = language_named("python").unwrap();
         let check = |cell: &str, language: &str, line: &str| {
-            let magic = CellMagic::of(cell.as_bytes(), python);
+            let magic = CellMagic::parse(cell.as_bytes(), python);
             assert_eq!((magic.language.name(), &cell[..magic.bytes]), (language, line), "{cell:?}");
         };
         check("%%bash\nls", "bash", "%%bash");

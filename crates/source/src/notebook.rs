@@ -124,7 +124,7 @@ impl Notebook {
     }
 
     /// The lines of a text whose numbers in the file are known, without cells.
-    pub(crate) fn of_lines(text: &[u8], numbers: &[u32]) -> Self {
+    pub(crate) fn from_lines(text: &[u8], numbers: &[u32]) -> Self {
         let after_newlines =
             text.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
         let starts = iter::once(0).chain(after_newlines);
@@ -299,7 +299,7 @@ impl TextBuilder<'_> {
             }
         }
         let bytes = start..self.bytes.len();
-        let magic = CellMagic::of(&self.bytes[bytes.clone()], language);
+        let magic = CellMagic::parse(&self.bytes[bytes.clone()], language);
         self.notebook.cells.push(Cell { bytes, language: magic.language, magic_bytes: magic.bytes });
     }
 

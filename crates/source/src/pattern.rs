@@ -191,7 +191,7 @@ impl<'a> Parser<'a> {
             }
         } else if self.take("\"") {
             let text = self.quoted()?;
-            tests.push(NodeTest::of(Kind::One(self.kind(&text, false)?)));
+            tests.push(NodeTest::new(Kind::One(self.kind(&text, false)?)));
         } else if self.take("(") {
             self.skip_space();
             if self.rest.starts_with(['(', '[']) {
@@ -203,7 +203,7 @@ impl<'a> Parser<'a> {
                 tests.push(self.node()?);
             }
         } else if self.name() == "_" {
-            tests.push(NodeTest::of(Kind::Any));
+            tests.push(NodeTest::new(Kind::Any));
         } else {
             return Err(PatternError::Unknown);
         }
@@ -240,7 +240,7 @@ impl<'a> Parser<'a> {
                 id => Kind::One(id),
             },
         };
-        let mut test = NodeTest::of(kind);
+        let mut test = NodeTest::new(kind);
         let mut is_immediate = false;
         loop {
             self.skip_space();
@@ -345,7 +345,7 @@ impl Condition {
 }
 
 impl NodeTest {
-    fn of(kind: Kind) -> Self {
+    fn new(kind: Kind) -> Self {
         Self { kind, captures: Vec::new(), absent: Vec::new(), children: Vec::new(), is_closed: false }
     }
 }
@@ -376,10 +376,10 @@ pub(crate) struct Matcher<'tree> {
 const NODES_PER_LOOK: usize = 4096;
 
 /// Callback for the captured nodes of a match.
-type Found<'a, 'tree> = &'a mut dyn FnMut(&[(u32, Node<'tree>)]);
+type OnMatch<'a, 'tree> = &'a mut dyn FnMut(&[(u32, Node<'tree>)]);
 
 /// Continuation after a match of a part of a pattern.
-type Then<'a, 'tree> = &'a mut dyn FnMut(&mut Matcher<'tree>);
+type Continuation<'a, 'tree> = &'a mut dyn FnMut(&mut Matcher<'tree>);
 
 impl<'tree> Matcher<'tree> {
     pub(crate) fn new(cursor: TreeCursor<'tree>) -> Self {
@@ -394,7 +394,7 @@ impl<'tree> Matcher<'tree> {
         node: Node<'tree>,
         source: &[u8],
         is_over: &dyn Fn() -> bool,
-        found: Found<'_, 'tree>,
+        found: OnMatch<'_, 'tree>,
     ) -> bool {
         self.is_over = false;
         self.node(&pattern.test, node, is_over, &mut |matcher| {
@@ -415,7 +415,7 @@ impl<'tree> Matcher<'tree> {
         test: &NodeTest,
         node: Node<'tree>,
         is_over: &dyn Fn() -> bool,
-        then: Then<'_, 'tree>,
+        then: Continuation<'_, 'tree>,
     ) {
         self.n_looked += 1;
         if self.n_looked.is_multiple_of(NODES_PER_LOOK) {
@@ -459,7 +459,7 @@ impl<'tree> Matcher<'tree> {
         (at, first): (usize, usize),
         anchor: Anchor,
         is_over: &dyn Fn() -> bool,
-        then: Then<'_, 'tree>,
+        then: Continuation<'_, 'tree>,
     ) {
         let Some(child) = of.test.children.get(at) else { return then(self) };
         let is_last = of.test.is_closed && at + 1 == of.test.children.len();

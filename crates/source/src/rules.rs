@@ -395,12 +395,12 @@ pub(crate) struct ReferenceRules {
     /// Separator between the module of a group and those in it.
     pub(crate) separator: String,
     /// By id of node kind.
-    roots: Vec<Option<PatternsAt>>,
+    roots: Vec<Option<NodePatterns>>,
 }
 
 /// Patterns that may match at a kind of node.
 #[derive(Default, Clone)]
-pub(crate) struct PatternsAt {
+pub(crate) struct NodePatterns {
     /// Numbers of the known patterns.
     pub(crate) known: Vec<usize>,
     /// True if patterns of the query may match as well.
@@ -419,7 +419,7 @@ impl ReferenceRules {
         grammar: &tree_sitter::Language,
     ) -> Result<Self, RuleError> {
         let language = || file.name.clone();
-        let mut roots: Vec<Option<PatternsAt>> = vec![None; grammar.node_kind_count()];
+        let mut roots: Vec<Option<NodePatterns>> = vec![None; grammar.node_kind_count()];
         let (mut patterns, mut names, mut for_query) = (Vec::new(), Vec::new(), String::new());
         for text in pattern::split(&file.references) {
             let unrooted = || RuleError::UnrootedPattern { language: language(), pattern: text.into() };
@@ -464,7 +464,7 @@ impl ReferenceRules {
     }
 
     /// Patterns that may match at a node of this kind, if any.
-    pub(crate) fn patterns_at(&self, kind_id: u16) -> Option<&PatternsAt> {
+    pub(crate) fn patterns_at(&self, kind_id: u16) -> Option<&NodePatterns> {
         self.roots.get(usize::from(kind_id))?.as_ref()
     }
 }

@@ -65,10 +65,10 @@ pub(crate) fn find_shapes(
         ranges.sort_by_key(|range| (range.start, range.end));
         ranges.dedup();
     }
-    let owners = Owners::new(&functions, &closures);
-    let mut shapes: Vec<FunctionShape> = functions.iter().map(FunctionShape::of).collect();
+    let owners = FunctionRanges::new(&functions, &closures);
+    let mut shapes: Vec<FunctionShape> = functions.iter().map(FunctionShape::new).collect();
     for range in parameters {
-        if let Some(shape) = owners.of(&range).and_then(|owner| shapes.get_mut(owner))
+        if let Some(shape) = owners.innermost(&range).and_then(|owner| shapes.get_mut(owner))
             && !contains(&shape.body, &range)
         {
             let mut name = String::from_utf8_lossy(&source[range]).into_owned();
@@ -77,7 +77,7 @@ pub(crate) fn find_shapes(
         }
     }
     for range in locals {
-        if let Some(shape) = owners.of(&range).and_then(|owner| shapes.get_mut(owner)) {
+        if let Some(shape) = owners.innermost(&range).and_then(|owner| shapes.get_mut(owner)) {
             let mut name = String::from_utf8_lossy(&source[range.clone()]).into_owned();
             truncate(&mut name, MAX_NAME_BYTES);
             if contains(&shape.body, &range) && !shape.locals.contains(&name) {
@@ -86,7 +86,7 @@ pub(crate) fn find_shapes(
         }
     }
     for range in results {
-        if let Some(shape) = owners.of(&range).and_then(|owner| shapes.get_mut(owner)) {
+        if let Some(shape) = owners.innermost(&range).and_then(|owner| shapes.get_mut(owner)) {
             shape.returns_value = true;
         }
     }
@@ -94,7 +94,7 @@ pub(crate) fn find_shapes(
 }
 
 impl FunctionShape {
-    fn of(function: &Function) -> Self {
+    fn new(function: &Function) -> Self {
         Self {
             name: function.name.clone(),
             bytes: function.bytes.clone(),
@@ -111,14 +111,14 @@ fn contains(outer: &Range<usize>, inner: &Range<usize>) -> bool {
 }
 
 /// Byte ranges of functions and closures, for lookup by position.
-struct Owners {
+struct FunctionRanges {
     /// Ascending by start, outer ones first, with the number of the function; closures have none.
     ranges: Vec<(Range<usize>, Option<usize>)>,
     /// The index of the range that encloses each range, if any.
     parents: Vec<Option<usize>>,
 }
 
-impl Owners {
+impl FunctionRanges {
     fn new(functions: &[Function], closures: &[Range<usize>]) -> Self {
         let named =
             functions.iter().enumerate().map(|(number, function)| (function.bytes.clone(), Some(number)));
@@ -138,7 +138,7 @@ impl Owners {
     }
 
     /// The innermost function around a range; `None` if that is a closure, or there is no function.
-    fn of(&self, inner: &Range<usize>) -> Option<usize> {
+    fn innermost(&self, inner: &Range<usize>) -> Option<usize> {
         let next = self.ranges.partition_point(|(range, _)| range.start <= inner.start);
         let mut candidate = next.checked_sub(1);
         while let Some(index) = candidate {

@@ -58,7 +58,7 @@ impl SourceText {
     /// The text of a notebook whose [`notebook_lines`](Self::notebook_lines) are known, to be shown; it has no cells to
     /// [`extract`](Self::extract).
     pub fn with_lines(bytes: Vec<u8>, lines: &[u32]) -> Self {
-        let notebook = Some(Notebook::of_lines(&bytes, lines));
+        let notebook = Some(Notebook::from_lines(&bytes, lines));
         Self { bytes, notebook }
     }
 

@@ -25,7 +25,7 @@ mod tests {
     use super::assert_close;
 
     #[test]
-    fn numbers_are_close_up_to_rounding() {
+    fn numbers_are_equal_up_to_rounding() {
         assert_close(0.1 + 0.2, 0.3);
         assert_close(Some(1.0), 1.0);
         for (found, expected) in [(None, 0.0), (Some(f64::NAN), 0.0), (Some(0.3), 0.300_000_1)] {

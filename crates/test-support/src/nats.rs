@@ -82,19 +82,19 @@ impl Bare {
         let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut bare = Self(BufReader::new(stream));
-        bare.say("CONNECT {\"verbose\":false,\"headers\":true}\r\n");
+        bare.send_raw("CONNECT {\"verbose\":false,\"headers\":true}\r\n");
         bare.wait_for("INFO");
         bare
     }
 
     /// Sends a text as it is.
-    pub fn say(&mut self, text: &str) {
+    pub fn send_raw(&mut self, text: &str) {
         self.0.get_mut().write_all(text.as_bytes()).unwrap();
     }
 
     /// Publishes a message.
     pub fn publish(&mut self, subject: &str, reply: &str, payload: &str) {
-        self.say(&format!("PUB {subject} {reply} {}\r\n{payload}\r\n", payload.len()));
+        self.send_raw(&format!("PUB {subject} {reply} {}\r\n{payload}\r\n", payload.len()));
     }
 
     /// The next line with this beginning; other lines are skipped.
@@ -112,7 +112,7 @@ impl Bare {
     pub fn listen_to_all(mut self) -> Arc<Mutex<Vec<u8>>> {
         let heard: Arc<Mutex<Vec<u8>>> = Arc::default();
         let listener = Arc::downgrade(&heard);
-        self.say("SUB > 1\r\nPING\r\n");
+        self.send_raw("SUB > 1\r\nPING\r\n");
         self.wait_for("PONG");
         thread::spawn(move || {
             let mut bytes = [0; 1 << 16];
@@ -130,7 +130,7 @@ impl Bare {
              \"filter_subject\":\"quarry.task.{kind}.>\",\"deliver_policy\":\"all\",\"ack_wait\":{}}}}}",
             lease.as_nanos()
         );
-        self.say("SUB made made\r\nSUB next next\r\n");
+        self.send_raw("SUB made made\r\nSUB next next\r\n");
         self.publish(&format!("$JS.API.CONSUMER.DURABLE.CREATE.QUARRY_TASKS.{kind}"), "made", &consumer);
         self.wait_for("MSG made");
         self.publish(&format!("$JS.API.CONSUMER.MSG.NEXT.QUARRY_TASKS.{kind}"), "next", "1");

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_language_that_is_wanted_is_not_searched_for() {
+    fn names_of_a_wanted_language_are_not_searched_for() {
         assert_eq!(query_terms("python read csv"), ["read", "csv"]);
         assert_eq!(query_terms("how to call Python"), ["call", "python"]);
         assert_eq!(query_terms("python"), ["python"]);

@@ -22,7 +22,7 @@ mod stop_words;
 pub use causes::with_causes;
 pub use escape::{changes_direction, escaped, harmless, needs_escape, printable};
 pub use lexical::{TermRules, folded, lexical_terms, lower_case, query_terms};
-pub use nearest::{did_you_mean, did_you_mean_or_all, edits_within, in_plain_words, misspelled, nearest};
+pub use nearest::{did_you_mean, did_you_mean_or_all, edits_within, misspelled, nearest, plain_message};
 pub use plural::{counted, plural};
 pub use script::runs_by_script;
 pub use stop_words::{is_language_name, is_stop_word};

@@ -57,7 +57,7 @@ impl Shingles {
     }
 
     /// The trigrams of the identifiers of a text in lower case.
-    pub fn of_identifiers(text: &str) -> Self {
+    pub fn from_identifiers(text: &str) -> Self {
         let identifiers: Vec<String> = identifiers(text).map(str::to_lowercase).collect();
         Self::new(identifiers.iter().map(String::as_str), RUN)
     }
@@ -122,7 +122,7 @@ impl NearIndex {
     /// The index (0-based, in the order of addition) of the first added text that is similar enough. A text without
     /// identifiers is similar to none.
     pub fn find(&self, text: &str) -> Option<usize> {
-        self.find_shingles(&Shingles::of_identifiers(text))
+        self.find_shingles(&Shingles::from_identifiers(text))
     }
 
     /// As [`NearIndex::find`] for a text in another form.
@@ -154,7 +154,7 @@ impl NearIndex {
     }
 
     pub fn add(&mut self, text: &str) -> usize {
-        self.add_runs(Shingles::of_identifiers(text).0)
+        self.add_runs(Shingles::from_identifiers(text).0)
     }
 
     fn add_runs(&mut self, runs: Box<[u32]>) -> usize {
@@ -172,7 +172,7 @@ impl NearIndex {
 
     /// The index of the first added text that is similar enough; if there is none, the text is added.
     pub fn find_or_add(&mut self, text: &str) -> Option<usize> {
-        self.find_or_add_shingles(Shingles::of_identifiers(text))
+        self.find_or_add_shingles(Shingles::from_identifiers(text))
     }
 
     /// As [`NearIndex::find_or_add`] for a text in another form.
@@ -254,7 +254,8 @@ mod tests {
             assert_eq!(index.find(&text), None);
             let number = index.add(&text);
             let is_similar =
-                similarity(&Shingles::of_identifiers(&text).0, &Shingles::of_identifiers(&other).0) >= 0.8;
+                similarity(&Shingles::from_identifiers(&text).0, &Shingles::from_identifiers(&other).0)
+                    >= 0.8;
             similar += usize::from(is_similar);
             if let Some(first) = index.find(&other) {
                 assert_eq!(first, number);
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_similar_texts_the_first_is_found() {
+    fn the_first_of_several_similar_texts_is_found() {
         let mut index = NearIndex::new(0.5);
         let text = |word: &str| format!("{word} one two three four five six seven eight nine");
         // All share bands with each other.

@@ -77,7 +77,7 @@ pub fn did_you_mean_or_all<'a>(
 /// unknown name the names that may be meant in place of all that are known.
 ///
 /// ```
-/// let plain = quarry_text::in_plain_words;
+/// let plain = quarry_text::plain_message;
 /// assert_eq!(
 ///     plain("unknown field `juge`, expected one of `judge`, `model`"),
 ///     "unknown field `juge`; did you mean `judge`?",
@@ -88,12 +88,12 @@ pub fn did_you_mean_or_all<'a>(
 /// );
 /// ```
 #[must_use]
-pub fn in_plain_words(message: &str) -> String {
+pub fn plain_message(message: &str) -> String {
     if let Some(invalid) =
         ["invalid type: ", "invalid value: "].iter().find_map(|start| message.strip_prefix(start))
         && let Some((found, expected)) = invalid.rsplit_once(", expected ")
     {
-        return format!("expected {}, found {}", expected_in_words(expected), found_in_words(found));
+        return format!("expected {}, found {}", describe_expected(expected), describe_found(found));
     }
     if let Some(name) = message.strip_prefix("missing field ") {
         return format!("{name} is missing");
@@ -112,7 +112,7 @@ pub fn in_plain_words(message: &str) -> String {
     }
 }
 
-fn expected_in_words(expected: &str) -> &str {
+fn describe_expected(expected: &str) -> &str {
     match expected {
         "usize" | "u64" | "u32" | "u16" | "u8" => "a whole number of 0 or more",
         "a nonzero usize" | "a nonzero u64" | "a nonzero u32" => "a whole number of 1 or more",
@@ -127,7 +127,7 @@ fn expected_in_words(expected: &str) -> &str {
     }
 }
 
-fn found_in_words(found: &str) -> String {
+fn describe_found(found: &str) -> String {
     let bare = |text: &str| text.trim_matches('`').to_owned();
     match found.split_once(' ') {
         Some(("string", text)) => format!("the string {text}"),
@@ -198,8 +198,8 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_in_plain_words() {
-        let check = |message, expected| assert_eq!(in_plain_words(message), expected);
+    fn mistakes_are_described_in_plain_words() {
+        let check = |message, expected| assert_eq!(plain_message(message), expected);
         check("unknown field `kk`, expected `k` or `depth`", "unknown field `kk`; did you mean `k`?");
         check(
             "unknown variant `bm52`, expected one of `bm25`, `bow`",
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_with_it_comes_first() {
+    fn names_with_the_same_ending_come_first() {
         assert_eq!(nearest("total", ["totals", "Cart.total"], 1), ["Cart.total"]);
         assert_eq!(nearest("header.rs", ["src/http/header.rs", "reader.rs"], 1), ["src/http/header.rs"]);
     }

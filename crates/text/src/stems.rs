@@ -22,13 +22,13 @@ thread_local! {
 /// its words, so the last words are remembered, each in the place that its hash gives it.
 pub(crate) struct Stems {
     stemmer: Stemmer,
-    remembered: Vec<Option<Box<Remembered>>>,
+    remembered: Vec<Option<Box<CachedStem>>>,
     /// The last longer word.
-    long: Remembered,
+    long: CachedStem,
 }
 
 #[derive(Clone, Default)]
-struct Remembered {
+struct CachedStem {
     word: String,
     stem: String,
 }
@@ -46,7 +46,7 @@ impl Stems {
     fn new() -> Self {
         // Most processes meet few words: this touches no memory.
         let remembered = vec![None; N_REMEMBERED];
-        Self { stemmer: Stemmer::create(Algorithm::English), remembered, long: Remembered::default() }
+        Self { stemmer: Stemmer::create(Algorithm::English), remembered, long: CachedStem::default() }
     }
 
     /// The English stem of a word in lower case, in American spelling.
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn stems_are_there_for_what_uses_them() {
+    fn stems_can_be_borrowed_recursively() {
         Stems::with(|outer| {
             let inner = Stems::with(|inner| inner.stem("caching").to_owned());
             assert_eq!(inner, outer.stem("caching"));

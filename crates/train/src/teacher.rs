@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_data_is_read_back() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("teacher.bin");
         let long = "x".repeat(50);

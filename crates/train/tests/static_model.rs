@@ -117,7 +117,7 @@ fn equal_runs_give_equal_models() {
 }
 
 #[test]
-fn a_run_that_was_cut_off_goes_on_as_if_it_had_not_been() {
+fn an_interrupted_run_continues_as_if_uninterrupted() {
     let (whole, _) = run(&settings(), None).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let cut = std::panic::catch_unwind(|| {
@@ -188,9 +188,9 @@ fn settings_out_of_range_are_named() {
 }
 
 /// Knows two texts as equal that share their last word.
-struct LastWord;
+struct LastWordEmbedder;
 
-impl Embedder for LastWord {
+impl Embedder for LastWordEmbedder {
     fn id(&self) -> &str {
         "last-word"
     }
@@ -216,7 +216,7 @@ fn a_teacher_draws_together_what_it_holds_for_equal() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("teacher.bin");
     let texts: Vec<&str> = pairs.iter().map(|pair| pair.query.as_str()).chain(NOUNS).collect();
-    Teacher::write(&path, &LastWord, &texts, |_, _| {}).unwrap();
+    Teacher::write(&path, &LastWordEmbedder, &texts, |_, _| {}).unwrap();
     let teacher = Teacher::read(&path).unwrap();
     let settings = Settings { teacher: 0.9, ..settings() };
     let similarity_with = |teacher: Option<&Teacher>| {

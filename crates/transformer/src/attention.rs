@@ -86,7 +86,7 @@ impl Reach {
     }
 
     /// The tokens that the one at `position` of `n` attends to.
-    fn of(self, position: usize, n: usize) -> Range<usize> {
+    fn range(self, position: usize, n: usize) -> Range<usize> {
         position.saturating_sub(self.before)..position.saturating_add(self.after).saturating_add(1).min(n)
     }
 }
@@ -140,7 +140,7 @@ pub(crate) fn bucket(distance: isize, n_buckets: usize, max_distance: usize) -> 
 
 impl DistanceBiases {
     /// The biases of a head for the token at `position` that attends to the tokens from `first` on.
-    fn of(&self, head: usize, position: usize, first: usize) -> &[f32] {
+    fn row(&self, head: usize, position: usize, first: usize) -> &[f32] {
         let of_head = &self.values[head * (2 * self.n - 1)..][..2 * self.n - 1];
         &of_head[self.n - 1 + first - position..]
     }
@@ -222,7 +222,7 @@ impl Attention {
         let row_stride = shape.query_key_value_width();
         let n = query_key_value.len() / row_stride;
         let reach = |position: usize| {
-            let Range { start, end } = self.reach.of(position, n);
+            let Range { start, end } = self.reach.range(position, n);
             start.min(attended.n)..end.min(attended.n)
         };
         for block in (0..n).step_by(BLOCK).map(|start| start..(start + BLOCK).min(n)) {
@@ -247,7 +247,7 @@ impl Attention {
                 for (position, scores) in block.clone().zip(scores.chunks_exact_mut(stride)) {
                     let scores = &mut scores[..n_keys];
                     if let Some(biases) = attended.biases {
-                        let biases = biases.of(head, position, first);
+                        let biases = biases.row(head, position, first);
                         scores.iter_mut().zip(biases).for_each(|(score, bias)| *score += bias);
                     }
                     if let Some(graph) = attended.graph {

@@ -14,7 +14,7 @@ use super::numeric::{
 };
 use super::quantized::{Int8Matrix, Packed, Table};
 use super::shape::Shape;
-use super::weights::{Stored, Weights};
+use super::weights::{StoredMatrix, Weights};
 use quarry_embed::EmbedError;
 use rayon::prelude::*;
 
@@ -387,8 +387,8 @@ impl Linear {
         n_outputs: usize,
     ) -> Result<Linear, EmbedError> {
         let weight = match weights.matrix(&format!("{name}.weight"), [n_outputs, n_inputs])? {
-            Stored::Float(weight) => Matrix::Float(transpose(&weight, n_inputs)),
-            Stored::Int8(weight) => Matrix::Int8(weight),
+            StoredMatrix::Float(weight) => Matrix::Float(transpose(&weight, n_inputs)),
+            StoredMatrix::Int8(weight) => Matrix::Int8(weight),
         };
         Ok(Linear { weight, bias: vec![0.0; n_outputs] })
     }
@@ -408,8 +408,8 @@ impl Linear {
             start = rows.end;
             let values = rows.start * n_inputs..rows.end * n_inputs;
             let weight = match &weight {
-                Stored::Float(weight) => Matrix::Float(transpose(&weight[values], n_inputs)),
-                Stored::Int8(weight) => Matrix::Int8(Int8Matrix {
+                StoredMatrix::Float(weight) => Matrix::Float(transpose(&weight[values], n_inputs)),
+                StoredMatrix::Int8(weight) => Matrix::Int8(Int8Matrix {
                     values: weight.values[values].to_vec(),
                     factors: weight.factors[rows].to_vec(),
                 }),
@@ -556,7 +556,7 @@ impl Norm {
     }
 
     /// The same for the query or key of a head.
-    pub(crate) fn of_heads(weights: &Weights, name: &str, shape: &Shape) -> Result<Norm, EmbedError> {
+    pub(crate) fn for_heads(weights: &Weights, name: &str, shape: &Shape) -> Result<Norm, EmbedError> {
         let scale = weights.get(&format!("{name}.weight"), &[shape.head_width])?;
         Ok(Norm { scale, shift: None, epsilon: shape.epsilon })
     }

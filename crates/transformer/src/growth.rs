@@ -72,7 +72,7 @@ pub(crate) fn check(tokenizer: &Tokenizer) -> Result<(), String> {
     let mut factor = 1usize;
     for part in parts {
         let part = part.map_err(|error| format!("its steps cannot be read: {error}"))?;
-        factor = factor.saturating_mul(of_step(&part, &mut steps));
+        factor = factor.saturating_mul(step_factor(&part, &mut steps));
     }
     if factor > MAX_FACTOR {
         return Err(format!(
@@ -99,7 +99,7 @@ pub(crate) fn check(tokenizer: &Tokenizer) -> Result<(), String> {
 }
 
 /// The factor by which a step, or a sequence of steps, can multiply the number of characters.
-fn of_step(step: &Value, steps: &mut usize) -> usize {
+fn step_factor(step: &Value, steps: &mut usize) -> usize {
     if step.is_null() {
         return 1;
     }
@@ -107,7 +107,7 @@ fn of_step(step: &Value, steps: &mut usize) -> usize {
     let text = |key: &str| step[key].as_str().map(|text| text.chars().count());
     for key in ["normalizers", "pretokenizers", "processors"] {
         if let Some(parts) = step[key].as_array() {
-            return parts.iter().fold(1, |factor, part| factor.saturating_mul(of_step(part, steps)));
+            return parts.iter().fold(1, |factor, part| factor.saturating_mul(step_factor(part, steps)));
         }
     }
     match step["type"].as_str().unwrap_or_default() {
@@ -150,8 +150,8 @@ fn longest_replacement(map: &str) -> usize {
 /// Number of occurrences of the same text in a template.
 fn repetitions(template: &Value) -> usize {
     let parts = template.as_array().map_or(&[][..], Vec::as_slice);
-    let of = |id: &str| parts.iter().filter(|part| part["Sequence"]["id"] == id).count();
-    of("A").max(of("B")).max(1)
+    let count = |id: &str| parts.iter().filter(|part| part["Sequence"]["id"] == id).count();
+    count("A").max(count("B")).max(1)
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use encoder::{Encoder, Linear};
 use graph::{Graph, GraphReader};
-use options::{FlowOf, Options};
+use options::{FlowLanguage, Options};
 use pooling::{Dense, DenseFunction, Head, Step};
 use trainable::MATCHER_FILE;
 use weights::Weights;
@@ -181,7 +181,7 @@ impl TransformerModel {
         let graphs = match options.data_flow {
             None => None,
             Some(of) => {
-                let language = if let FlowOf::All(language) = of { Some(language) } else { None };
+                let language = if let FlowLanguage::All(language) = of { Some(language) } else { None };
                 let is_roberta =
                     encoder.positions.as_ref().is_some_and(|positions| positions.padding.is_some());
                 let Some(max_tokens) = encoder.shape.max_tokens.filter(|n| is_roberta && *n > 2) else {

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::convert::read_safetensors;
 use super::numeric::{Output, Strided, multiply};
-use super::options::{Options, are_of_reading};
+use super::options::{Options, affect_reading_only};
 use super::trainable::{MATCHER_FILE, NamedTensor};
 use super::{TransformerModel, check_numbers};
 
@@ -85,7 +85,7 @@ impl Matcher {
     #[must_use]
     pub fn is_at(path: &Path) -> bool {
         let (directory, options) = super::split_options(path);
-        options.is_none_or(|options| are_of_reading(&options)) && directory.join(MATCHER_FILE).is_file()
+        options.is_none_or(|options| affect_reading_only(&options)) && directory.join(MATCHER_FILE).is_file()
     }
 
     /// Loads a directory.

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_number_is_left_out() {
+    fn nan_is_left_out() {
         let documents = Vectors { dimension: 1, values: vec![1.0, f32::NAN, -1.0, f32::NEG_INFINITY] };
         let query = Vectors { dimension: 1, values: vec![1.0] };
         let found = nearest(&query, &documents, 4).remove(0);

@@ -19,7 +19,7 @@ pub(crate) struct Options {
     /// Adds the prefix that puts UniXcoder into encoder mode, with the mean of all tokens.
     pub unixcoder: bool,
     /// Appends data flow to the tokens of documents in GraphCodeBERT's format, with the layer of `pooler`.
-    pub data_flow: Option<FlowOf>,
+    pub data_flow: Option<FlowLanguage>,
     /// Task of queries and documents, or the task of queries followed by that of documents, in place of
     /// retrieval's.
     pub tasks: Vec<String>,
@@ -57,7 +57,7 @@ fn published(word: &str) -> Option<Published> {
 }
 
 /// Returns true if all options after a path affect only how texts are read, not how their vectors are computed.
-pub(crate) fn are_of_reading(options: &str) -> bool {
+pub(crate) fn affect_reading_only(options: &str) -> bool {
     options.split(':').all(|word| published(word).is_some())
 }
 
@@ -67,7 +67,7 @@ const TASKS: [&str; 5] =
 
 /// The language of documents whose data flow is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FlowOf {
+pub(crate) enum FlowLanguage {
     /// The language of each document, as detected from its syntax.
     Each,
     /// The given language.
@@ -106,14 +106,14 @@ impl Options {
                     options.unixcoder = true;
                     options.pooling = Some(options.pooling.unwrap_or(Pooling::Mean));
                 }
-                "graphcodebert" => options.data_flow = Some(FlowOf::Each),
+                "graphcodebert" => options.data_flow = Some(FlowLanguage::Each),
                 task if TASKS.contains(&task) && options.tasks.len() < 2 => {
                     options.tasks.push(task.to_owned())
                 }
                 "cosine" => options.normalize = Some(true),
                 "dot" => options.normalize = Some(false),
                 _ => match (word.parse(), word.strip_prefix("graphcodebert-").and_then(language_of_flow)) {
-                    (_, Some(language)) => options.data_flow = Some(FlowOf::All(language)),
+                    (_, Some(language)) => options.data_flow = Some(FlowLanguage::All(language)),
                     (Ok(n), _) if n > 0 => options.dimension = Some(n),
                     _ => {
                         let tasks = TASKS.join(", ");

@@ -106,7 +106,7 @@ impl Machine<'_> {
                 b'N' | 0x88 | 0x89 | b')' | b']' | b'}' | b'd' => self.push_empty()?,
                 b'(' => self.push(Value { depth: 0, memory: 0, is_mark: true }, 0)?,
                 b't' => {
-                    let items = self.since_mark()?;
+                    let items = self.pop_mark()?;
                     self.push(items, 1)?;
                 }
                 // BINPERSID, TUPLE1; REDUCE, BUILD, NEWOBJ, TUPLE2; TUPLE3
@@ -116,7 +116,7 @@ impl Machine<'_> {
                 b'a' => self.grow(1)?,
                 b's' => self.grow(2)?,
                 b'e' | b'u' => {
-                    let items = self.since_mark()?;
+                    let items = self.pop_mark()?;
                     self.add(items)?;
                 }
                 b'q' => {
@@ -203,7 +203,7 @@ impl Machine<'_> {
     }
 
     /// The sum of the values above the last mark, which are removed with it.
-    fn since_mark(&mut self) -> Result<Value, String> {
+    fn pop_mark(&mut self) -> Result<Value, String> {
         let mark = self.stack.iter().rposition(|value| value.is_mark).ok_or(DAMAGED)?;
         let items = sum(self.stack.drain(mark..).skip(1));
         Ok(items)

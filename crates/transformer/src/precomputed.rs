@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_matrix_of_floats_is_refused() {
+    fn other_matrices_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.npy");
         let check = |message: &str| {

@@ -36,7 +36,7 @@ struct Range {
 
 impl Range {
     /// The range that the processor multiplies exactly: where two products are added in 16 bits, one bit less.
-    fn of_processor() -> Range {
+    fn for_processor() -> Range {
         match EXECUTOR.with(GemmExecutor::may_saturate) {
             true => Range { zero: 64, maximum: 63.0 },
             false => Range { zero: 128, maximum: 127.0 },
@@ -181,15 +181,16 @@ impl WithSimd for QuantizeGroups<'_> {
 /// The bytes of a group with the factor that leaves the least squared error.
 fn quantized_group(group: &[f32]) -> ([u8; GROUP / 2], f16) {
     let largest = group.iter().fold(0_f32, |largest, x| if x.abs() > largest.abs() { *x } else { largest });
-    let of = |factor: f16| {
+    let quantized = |factor: f16| {
         let factor = if factor == f16::ZERO { 1.0 } else { factor.to_f32() };
         group.iter().map(move |x| (x, (x / factor).round().clamp(-8.0, 7.0), factor))
     };
-    let error = |factor| of(factor).map(|(x, whole, factor)| (whole * factor - x).powi(2)).sum::<f32>();
+    let error =
+        |factor| quantized(factor).map(|(x, whole, factor)| (whole * factor - x).powi(2)).sum::<f32>();
     let factors = CUTS.map(|cut| f16::from_f32(largest * cut / -8.0));
     let best = factors.into_iter().min_by(|a, b| error(*a).total_cmp(&error(*b))).unwrap_or(f16::ZERO);
     let mut bytes = [0; GROUP / 2];
-    for (at, (_, whole, _)) in of(best).enumerate() {
+    for (at, (_, whole, _)) in quantized(best).enumerate() {
         bytes[at / 2] |= ((whole + 8.0) as u8) << (at % 2 * 4);
     }
     (bytes, best)
@@ -262,7 +263,7 @@ impl Packed {
     /// of its own.
     pub(crate) fn multiply(&self, mode: Output, input: &[f32], output: &mut [f32]) {
         let n_outputs = self.factors.len();
-        let range = Range::of_processor();
+        let range = Range::for_processor();
         let mut bytes = vec![0; BLOCK.min(input.len() / self.n_inputs) * self.n_inputs];
         let mut factors = Vec::with_capacity(BLOCK);
         let mut sums = vec![0; bytes.len() / self.n_inputs * n_outputs];
@@ -465,7 +466,7 @@ mod tests {
             let mut output = vec![1.0; n_rows * n_outputs];
             packed.multiply(Output::Add, &input, &mut output);
             // Each input is off by half a step at most, in either direction.
-            let step = 0.5 / Range::of_processor().maximum;
+            let step = 0.5 / Range::for_processor().maximum;
             for (at, (found, expected)) in output.iter().zip(&expected).enumerate() {
                 let weights = &matrix.values[at % n_outputs * n_inputs..][..n_inputs];
                 let size: f32 = weights.iter().map(|weight| f32::from(weight.unsigned_abs())).sum();
@@ -482,7 +483,7 @@ mod tests {
     #[test]
     fn whole_numbers_are_multiplied_exactly() {
         let matrix = Int8Matrix { values: vec![127; 64], factors: vec![1.0] };
-        let largest = Range::of_processor().maximum;
+        let largest = Range::for_processor().maximum;
         let packed = matrix.pack();
         let mut output = [0.0];
         packed.multiply(Output::Replace, &[largest; 64], &mut output);

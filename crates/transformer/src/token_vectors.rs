@@ -344,11 +344,11 @@ fn numbers(tensor: &TensorView<'_>, name: &str, path: &Path) -> Result<Vec<f64>,
 
 /// The token for unknown words, according to the tokenizer's model.
 fn unknown(tokenizer: &Tokenizer) -> Option<u32> {
-    let of = |token: &str| tokenizer.token_to_id(token);
+    let number = |token: &str| tokenizer.token_to_id(token);
     match tokenizer.get_model() {
-        ModelWrapper::WordPiece(model) => of(&model.unk_token),
-        ModelWrapper::WordLevel(model) => of(&model.unk_token),
-        ModelWrapper::BPE(model) => model.unk_token.as_deref().and_then(of),
+        ModelWrapper::WordPiece(model) => number(&model.unk_token),
+        ModelWrapper::WordLevel(model) => number(&model.unk_token),
+        ModelWrapper::BPE(model) => model.unk_token.as_deref().and_then(number),
         // The model does not expose the number, but serializes it.
         ModelWrapper::Unigram(model) => {
             let model = serde_json::to_value(model).ok()?;

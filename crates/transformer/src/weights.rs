@@ -149,7 +149,7 @@ pub(crate) const SCALE: &str = ".scale";
 pub(crate) const ZERO: u8 = 128;
 
 /// A matrix in the precision of its file.
-pub(crate) enum Stored {
+pub(crate) enum StoredMatrix {
     /// 32-bit floats.
     Float(Vec<f32>),
     /// Whole numbers.
@@ -218,14 +218,14 @@ impl Weights {
     ///
     /// # Errors
     /// Like [`get`](Self::get).
-    pub(crate) fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<Stored, EmbedError> {
+    pub(crate) fn matrix(&self, name: &str, shape: [usize; 2]) -> Result<StoredMatrix, EmbedError> {
         let name = self.find(name, &shape)?;
         Ok(match self.bytes(&name)? {
             Some(bytes) if self.is_int4(&name) => {
-                Stored::Int8(self.int4(&name, &shape, bytes)?.to_int8(shape[1]))
+                StoredMatrix::Int8(self.int4(&name, &shape, bytes)?.to_int8(shape[1]))
             }
-            Some(bytes) => Stored::Int8(self.int8(&name, &shape, bytes)?),
-            None => Stored::Float(self.floats(&name, self.load(&name)?)?),
+            Some(bytes) => StoredMatrix::Int8(self.int8(&name, &shape, bytes)?),
+            None => StoredMatrix::Float(self.floats(&name, self.load(&name)?)?),
         })
     }
 

@@ -19,7 +19,7 @@ fn functions(expected: &Value) -> Vec<(String, String)> {
 #[test]
 fn data_flow_follows_the_tokens_of_a_function() {
     let expected = expected("expected-code-encoders.json");
-    let copy = Copy::of("tiny-graphcodebert");
+    let copy = Copy::new("tiny-graphcodebert");
     for (options, part) in
         [("", "pooler"), (":cls", "cls"), (":mean", "mean"), (":max", "max"), (":lasttoken", "last")]
     {
@@ -34,7 +34,7 @@ fn data_flow_follows_the_tokens_of_a_function() {
 #[test]
 fn functions_of_all_languages_in_one_batch() {
     let expected = expected("expected-code-encoders.json");
-    let copy = Copy::of("tiny-graphcodebert");
+    let copy = Copy::new("tiny-graphcodebert");
     let model = load(copy.root(), ":graphcodebert:dot");
     let functions = functions(&expected);
     assert_eq!(functions.len(), 6);
@@ -50,7 +50,7 @@ fn functions_of_all_languages_in_one_batch() {
 fn queries_and_texts_without_data_flow_are_read_as_roberta_reads_them() {
     let expected = expected("expected-code-encoders.json");
     let texts = texts(&expected);
-    let copy = Copy::of("tiny-graphcodebert");
+    let copy = Copy::new("tiny-graphcodebert");
     let (graph, plain) = (load(copy.root(), ":graphcodebert:dot"), load(copy.root(), ":pooler:dot"));
     assert_ne!(graph.id(), plain.id());
     let rows = rows(&expected["graphcodebert"]["queries"]);
@@ -64,7 +64,7 @@ fn queries_and_texts_without_data_flow_are_read_as_roberta_reads_them() {
 #[test]
 fn the_language_of_all_documents_may_be_named() {
     let expected = expected("expected-code-encoders.json");
-    let copy = Copy::of("tiny-graphcodebert");
+    let copy = Copy::new("tiny-graphcodebert");
     let python = functions(&expected).swap_remove(4).1;
     let named = load(copy.root(), ":graphcodebert-python:dot");
     let found = load(copy.root(), ":graphcodebert:dot");
@@ -88,12 +88,12 @@ fn the_language_of_all_documents_may_be_named() {
 #[test]
 fn data_flow_needs_a_model_for_it() {
     check_error(
-        &Copy::of("tiny-bert"),
+        &Copy::new("tiny-bert"),
         ":graphcodebert:cls",
         &["type bert", "no place for variables", "GraphCodeBERT model"],
     );
     check_error(
-        &Copy::of("tiny-graphcodebert").set("tokenizer.json", "post_processor", Value::Null),
+        &Copy::new("tiny-graphcodebert").set("tokenizer.json", "post_processor", Value::Null),
         ":graphcodebert",
         &["does not add a token before and one after each text"],
     );
@@ -107,7 +107,7 @@ fn starencoder_has_texts_between_its_own_tokens() {
     let expected = expected("expected-code-encoders.json");
     let texts = texts(&expected);
     // Its tokens are in its tokenizer, or they are added as programs that use it do.
-    let whole = || Copy::of("tiny-starencoder");
+    let whole = || Copy::new("tiny-starencoder");
     let json: Value = serde_json::from_slice(&fs::read(whole().path("tokenizer.json")).unwrap()).unwrap();
     let is_own = |token: &Value| ["<mask>", "<sep>", "<cls>"].contains(&token["content"].as_str().unwrap());
     let added: Vec<Value> = json["added_tokens"].as_array().unwrap().clone();
@@ -134,7 +134,7 @@ fn starencoder_has_texts_between_its_own_tokens() {
 fn the_tokens_that_starencoders_tokenizer_lacks_are_added() {
     let expected = expected("expected-code-encoders.json");
     let texts = ["sort a list by value", "def sort(values):\n    return sorted(values)"];
-    let copy = Copy::of("tiny-starencoder");
+    let copy = Copy::new("tiny-starencoder");
     let mut json: Value = serde_json::from_slice(&fs::read(copy.path("tokenizer.json")).unwrap()).unwrap();
     // As published: none of the four is there. Its first token is one of them here, so all numbers are one less then.
     let vocabulary = json["model"]["vocab"].as_object_mut().unwrap();

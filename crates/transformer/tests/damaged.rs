@@ -31,7 +31,7 @@ fn a_deeply_nested_pickle_is_an_error_in_every_reader() {
     let out = tempfile::tempdir().unwrap();
     let pickle = [&b"\x80\x02"[..], &b"]".repeat(2_000_000), &b"a".repeat(1_999_999), b"."].concat();
     let copy =
-        Copy::of("tiny-bert").remove("model.safetensors").write("pytorch_model.bin", checkpoint(&pickle));
+        Copy::new("tiny-bert").remove("model.safetensors").write("pytorch_model.bin", checkpoint(&pickle));
     let parts = ["MODEL/pytorch_model.bin", "nested over 100 deep", "safetensors"];
     check_error(&copy, "", &parts);
     let errors = [
@@ -49,7 +49,7 @@ fn a_checkpoint_without_tensors_is_not_converted() {
     for pickle in [&b"\x80\x02}."[..], b"\x80\x02].", b"\x80\x02K\x01."] {
         let out = tempfile::tempdir().unwrap();
         let copy =
-            Copy::of("tiny-bert").remove("model.safetensors").write("pytorch_model.bin", checkpoint(pickle));
+            Copy::new("tiny-bert").remove("model.safetensors").write("pytorch_model.bin", checkpoint(pickle));
         let error = rewrite(copy.root(), &out.path().join("out"), Precision::Same).unwrap_err().to_string();
         assert!(error.contains("pytorch_model.bin"), "{error}");
     }
@@ -60,14 +60,14 @@ fn a_tensor_that_is_there_twice_is_an_error() {
     let out = tempfile::tempdir().unwrap();
     let tensor = r#""a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}"#;
     let twice = safetensors(&format!("{{{tensor},{tensor}}}"), 4);
-    let copy = Copy::of("tiny-bert").write("model.safetensors", &twice);
+    let copy = Copy::new("tiny-bert").write("model.safetensors", &twice);
     check_error(&copy, "", &["MODEL/model.safetensors", "\"a\" occurs twice"]);
     assert!(rewrite(copy.root(), &out.path().join("out"), Precision::Same).is_err());
     fs::write(copy.path("vectors.safetensors"), &twice).unwrap();
     assert!(quarry_transformer::read_vectors(&copy.path("vectors.safetensors")).is_err());
     for bytes in [vec![], vec![0xff; 8], safetensors("[1]", 0), safetensors("{\"a\":", 0)] {
         check_error(
-            &Copy::of("tiny-bert").write("model.safetensors", bytes),
+            &Copy::new("tiny-bert").write("model.safetensors", bytes),
             "",
             &["not a complete safetensors"],
         );
@@ -78,7 +78,7 @@ fn a_tensor_that_is_there_twice_is_an_error() {
 fn values_that_are_not_numbers_are_not_converted() {
     for value in [f32::NAN, f32::INFINITY] {
         let out = tempfile::tempdir().unwrap();
-        let copy = Copy::of("tiny-bert");
+        let copy = Copy::new("tiny-bert");
         let path = copy.path("model.safetensors");
         let mut tensors = candle_core::safetensors::load(&path, &Device::Cpu).unwrap();
         let values = Tensor::from_vec(vec![1.0, value], 2, &Device::Cpu).unwrap();
@@ -95,13 +95,13 @@ fn values_that_are_not_numbers_are_not_converted() {
 fn a_tokenizer_that_lengthens_texts_without_limit_is_refused() {
     let double = json!({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"});
     let normalizer = json!({"type": "Sequence", "normalizers": vec![double; 12]});
-    let copy = Copy::of("tiny-bert").set("tokenizer.json", "normalizer", normalizer.clone());
+    let copy = Copy::new("tiny-bert").set("tokenizer.json", "normalizer", normalizer.clone());
     check_error(&copy, "", &["MODEL/tokenizer.json", "4096 times as long"]);
     assert!(Trainable::read(copy.root()).is_err());
     assert!(quarry_transformer::TokenCutter::read(&copy.path("tokenizer.json")).is_err());
-    let copy = Copy::of("tiny-model2vec").set("tokenizer.json", "normalizer", normalizer.clone());
+    let copy = Copy::new("tiny-model2vec").set("tokenizer.json", "normalizer", normalizer.clone());
     assert!(quarry_transformer::load(copy.root()).err().unwrap().to_string().contains("4096 times"));
-    let copy = Copy::of("tiny-cross-bert").set("tokenizer.json", "normalizer", normalizer);
+    let copy = Copy::new("tiny-cross-bert").set("tokenizer.json", "normalizer", normalizer);
     assert!(CrossEncoder::load(copy.root()).err().unwrap().to_string().contains("4096 times"));
 }
 
@@ -109,7 +109,7 @@ fn a_tokenizer_that_lengthens_texts_without_limit_is_refused() {
 fn a_matcher_is_kept_by_conversion_and_not_ignored() {
     let out = tempfile::tempdir().unwrap();
     let tensor = Tensor::zeros((1, 2), candle_core::DType::F32, &Device::Cpu).unwrap();
-    let copy = Copy::of("tiny-bert");
+    let copy = Copy::new("tiny-bert");
     candle_core::safetensors::save(
         &HashMap::from([("matcher.dense.weight", tensor)]),
         copy.path(MATCHER_FILE),
@@ -124,7 +124,7 @@ fn a_matcher_is_kept_by_conversion_and_not_ignored() {
 
 #[test]
 fn a_cross_encoder_reads_no_more_of_a_query_than_it_was_trained_on() {
-    let copy = Copy::of("tiny-cross-bert").set("config.json", "max_query_tokens", json!(3));
+    let copy = Copy::new("tiny-cross-bert").set("config.json", "max_query_tokens", json!(3));
     let limited = CrossEncoder::load(copy.root()).unwrap();
     let whole = CrossEncoder::load(&fixtures().join("tiny-cross-bert")).unwrap();
     let pairs =

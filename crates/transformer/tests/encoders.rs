@@ -15,7 +15,7 @@ const ALL: [&str; 4] = ["tiny-mpnet", "tiny-xlm-roberta", "tiny-t5", "tiny-codet
 fn every_pooling_of_every_encoder_without_normalization() {
     let poolings = ["cls", "lasttoken", "max", "mean", "mean_sqrt_len_tokens", "weightedmean"];
     for name in ALL {
-        check_poolings(&Copy::of(name), name, &expected(EXPECTED), &poolings);
+        check_poolings(&Copy::new(name), name, &expected(EXPECTED), &poolings);
     }
 }
 
@@ -29,7 +29,7 @@ fn tokens_equal_those_of_the_library() {
 fn dense_and_normalize_follow_the_pooling() {
     let expected = expected(EXPECTED);
     let texts = texts(&expected);
-    let copy = Copy::of("tiny-mpnet");
+    let copy = Copy::new("tiny-mpnet");
     let model = load(copy.root(), "");
     assert_eq!(model.dimension(), 8);
     check_rows(&model.embed_documents(&texts).unwrap(), &rows(&expected["tiny-mpnet"]["directory"]), "dense");
@@ -43,10 +43,10 @@ fn dense_and_normalize_follow_the_pooling() {
 fn the_models_own_layers() {
     let expected = expected(EXPECTED);
     let texts = texts(&expected);
-    let copy = Copy::of("tiny-codet5p");
+    let copy = Copy::new("tiny-codet5p");
     let projected = load(copy.root(), "").embed_documents(&texts).unwrap();
     check_rows(&projected, &rows(&expected["tiny-codet5p"]["directory"]), "projection");
-    let copy = Copy::of("tiny-mpnet");
+    let copy = Copy::new("tiny-mpnet");
     let pooler = load(copy.root(), ":pooler:dot").embed_documents(&texts).unwrap();
     check_rows(&pooler, &rows(&expected["tiny-mpnet"]["pooler"]), "pooler");
 }
@@ -55,7 +55,7 @@ fn the_models_own_layers() {
 fn prompts_that_are_not_pooled_and_dot_products() {
     let expected = expected(EXPECTED);
     let texts = texts(&expected);
-    let copy = Copy::of("tiny-xlm-roberta");
+    let copy = Copy::new("tiny-xlm-roberta");
     let model = load(copy.root(), "");
     let expected = &expected["tiny-xlm-roberta"];
     check_rows(&model.embed_queries(&texts).unwrap(), &rows(&expected["query"]), "query");
@@ -69,7 +69,7 @@ fn prompts_that_are_not_pooled_and_dot_products() {
 #[test]
 fn unixcoder_has_a_prefix_and_lists_of_tokens() {
     // The vocabulary of tiny-roberta as lists, with the prefix in place of a token that no text has.
-    let roberta = || Copy::of("tiny-roberta").remove("config_sentence_transformers.json");
+    let roberta = || Copy::new("tiny-roberta").remove("config_sentence_transformers.json");
     let copy = roberta();
     let json: Value = serde_json::from_slice(&fs::read(copy.path("tokenizer.json")).unwrap()).unwrap();
     let lists = |copy: Copy, vocabulary: &Value| {
@@ -111,8 +111,8 @@ fn unixcoder_has_a_prefix_and_lists_of_tokens() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
-    let mpnet = || Copy::of("tiny-mpnet");
+fn inconsistent_files_are_reported() {
+    let mpnet = || Copy::new("tiny-mpnet");
     check_error(&mpnet(), ":9", &["gives 8 columns, of which 9"]);
     check_error(&mpnet(), ":0", &["unknown option \"0\"", "pooler"]);
     check_error(&mpnet(), ":median", &["unknown option \"median\"", "expected a number of columns, cls"]);
@@ -144,18 +144,18 @@ fn what_does_not_fit_is_named() {
         &["config.json: ", "relative_attention_num_buckets"],
     );
     check_error(
-        &Copy::of("tiny-t5").set("config.json", "d_kv", json!(4)),
+        &Copy::new("tiny-t5").set("config.json", "d_kv", json!(4)),
         "",
         &["model.safetensors: ", "SelfAttention.q.weight", "[24, 16], expected [16, 16]"],
     );
     check_error(
-        &Copy::of("tiny-t5").set("config.json", "feed_forward_proj", json!("gated-mish")),
+        &Copy::new("tiny-t5").set("config.json", "feed_forward_proj", json!("gated-mish")),
         "",
         &["config.json: ", "\"mish\""],
     );
-    check_error(&Copy::of("tiny-t5"), ":pooler", &["model.safetensors: ", "pooler.dense.weight"]);
+    check_error(&Copy::new("tiny-t5"), ":pooler", &["model.safetensors: ", "pooler.dense.weight"]);
     check_error(
-        &Copy::of("tiny-xlm-roberta").set(
+        &Copy::new("tiny-xlm-roberta").set(
             "config_sentence_transformers.json",
             "similarity_fn_name",
             json!("euclidean"),
@@ -165,10 +165,10 @@ fn what_does_not_fit_is_named() {
     );
     for name in ALL {
         check_error(
-            &Copy::of(name).cut("model.safetensors"),
+            &Copy::new(name).cut("model.safetensors"),
             "",
             &["MODEL/model.safetensors: is not a complete"],
         );
-        check_error(&Copy::of(name).cut("tokenizer.json"), "", &["MODEL/tokenizer.json: "]);
+        check_error(&Copy::new(name).cut("tokenizer.json"), "", &["MODEL/tokenizer.json: "]);
     }
 }

@@ -6,7 +6,7 @@ use quarry_embed::Embedder;
 use serde_json::json;
 
 fn model() -> Copy {
-    Copy::of("tiny-jina-v3")
+    Copy::new("tiny-jina-v3")
 }
 
 #[test]
@@ -72,11 +72,11 @@ fn without_adapters_it_has_no_tasks() {
         ":separation",
         &["config.json: has no adapters for tasks", "leave out the option `separation`"],
     );
-    check_error(&Copy::of("tiny-bert"), ":separation", &["has no adapters for tasks"]);
+    check_error(&Copy::new("tiny-bert"), ":separation", &["has no adapters for tasks"]);
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn inconsistent_files_are_refused() {
     let tasks = json!(["retrieval.query", "other"]);
     let copy = model().set("config.json", "lora_adaptations", tasks);
     check_error(&copy, "", &["has no adapters for the task retrieval.passage", "retrieval.query, other"]);

@@ -64,7 +64,7 @@ fn settings_that_do_not_fit_the_tokenizer_are_errors() {
         assert!(error.contains(part), "expected {part:?} in {error:?}");
     };
     let config = "config_sentence_transformers.json";
-    let copy = || Copy::of("tiny-late-bert");
+    let copy = || Copy::new("tiny-late-bert");
     check_error(copy().set(config, "query_prefix", json!("[unknown]")), "puts \"[unknown]\" before texts");
     check_error(copy().set(config, "query_length", json!("long")), "the settings of PyLate");
     check_error(copy().set(config, "document_length", json!(1)), "set a length of at least 8");

@@ -28,7 +28,7 @@ fn check_states(copy: &Copy, name: &str) {
 #[test]
 fn every_pooling_of_every_encoder_without_normalization() {
     for name in ALL {
-        check_states(&Copy::of(name), name);
+        check_states(&Copy::new(name), name);
     }
 }
 
@@ -37,7 +37,7 @@ fn directories_with_their_modules_and_prompts() {
     let expected = expected(EXPECTED);
     let texts = texts(&expected);
     for name in ALL {
-        let model = Copy::of(name).load();
+        let model = Copy::new(name).load();
         for (found, side) in [
             (model.embed_queries(&texts).unwrap(), "query"),
             (model.embed_documents(&texts).unwrap(), "document"),
@@ -66,7 +66,7 @@ fn configurations_of_other_versions_say_the_same() {
         fields.retain(|_, value| *value != json!("removed"));
         fs::write(copy.path("config.json"), config.to_string()).unwrap();
     };
-    let copy = Copy::of("tiny-modernbert");
+    let copy = Copy::new("tiny-modernbert");
     without(
         &copy,
         json!({
@@ -75,7 +75,7 @@ fn configurations_of_other_versions_say_the_same() {
         }),
     );
     check_states(&copy, "tiny-modernbert");
-    let copy = Copy::of("tiny-nomic-bert").write(
+    let copy = Copy::new("tiny-nomic-bert").write(
         "config.json",
         json!({
             "model_type": "nomic_bert", "hidden_size": 16, "num_attention_heads": 4, "intermediate_size": 24,
@@ -87,13 +87,13 @@ fn configurations_of_other_versions_say_the_same() {
     );
     let n_tokens = json!(vocabulary_size("tiny-nomic-bert") + 3);
     check_states(&copy.set("config.json", "vocab_size", n_tokens), "tiny-nomic-bert");
-    let copy = Copy::of("tiny-qwen3");
+    let copy = Copy::new("tiny-qwen3");
     without(
         &copy,
         json!({ "rope_parameters": "removed", "rope_theta": 1_000_000.0, "rope_scaling": null, "layer_types": "removed" }),
     );
     check_states(&copy, "tiny-qwen3");
-    let copy = Copy::of("tiny-gemma3");
+    let copy = Copy::new("tiny-gemma3");
     without(
         &copy,
         json!({ "rope_parameters": "removed", "rope_theta": 1_000_000.0, "rope_local_base_freq": 10_000.0 }),
@@ -107,21 +107,21 @@ fn vocabulary_size(name: &str) -> usize {
 
 #[test]
 fn positions_that_are_rotated_otherwise_beyond_a_limit_are_cut_off() {
-    let limited = Copy::of("tiny-nomic-bert").set("config.json", "max_trained_positions", json!(40)).set(
+    let limited = Copy::new("tiny-nomic-bert").set("config.json", "max_trained_positions", json!(40)).set(
         "config.json",
         "rotary_scaling_factor",
         json!(2.0),
     );
-    let shorter = Copy::of("tiny-nomic-bert").set("tokenizer_config.json", "model_max_length", json!(40));
+    let shorter = Copy::new("tiny-nomic-bert").set("tokenizer_config.json", "model_max_length", json!(40));
     let text = "read the list of files and sort it ".repeat(20);
     let embed = |copy: &Copy| copy.load().embed_documents(&[&text]).unwrap();
     assert_eq!(embed(&limited), embed(&shorter));
-    assert_ne!(embed(&limited), embed(&Copy::of("tiny-nomic-bert")));
+    assert_ne!(embed(&limited), embed(&Copy::new("tiny-nomic-bert")));
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
-    let set = |name: &str, key: &str, value: Value| Copy::of(name).set("config.json", key, value);
+fn inconsistent_files_are_reported() {
+    let set = |name: &str, key: &str, value: Value| Copy::new(name).set("config.json", key, value);
     let check = |name: &str, key: &str, value: Value, parts: &[&str]| {
         check_error(&set(name, key, value), "", &[&["MODEL/"], parts].concat());
     };
@@ -182,12 +182,12 @@ fn what_does_not_fit_is_named() {
     check("tiny-jina-bert", "feed_forward_type", json!("original"), &["\"original\"", "expected \"geglu\""]);
     for name in ALL {
         check_error(
-            &Copy::of(name).cut("model.safetensors"),
+            &Copy::new(name).cut("model.safetensors"),
             "",
             &["MODEL/model.safetensors: is not a complete"],
         );
         check_error(
-            &Copy::of(name).write("config.json", "{\"model_type\": 3}"),
+            &Copy::new(name).write("config.json", "{\"model_type\": 3}"),
             "",
             &["MODEL/config.json: "],
         );
@@ -208,7 +208,7 @@ fn cross_encoders_score_pairs() {
     let expected = expected(EXPECTED);
     let pairs = pairs(&expected);
     for name in CROSS_ENCODERS {
-        let copy = Copy::of(name);
+        let copy = Copy::new(name);
         assert!(CrossEncoder::is_at(copy.root()));
         let model = CrossEncoder::load(copy.root()).unwrap();
         let values = model.log_odds(&pairs).unwrap();
@@ -225,7 +225,7 @@ fn cross_encoders_score_pairs() {
 
 #[test]
 fn the_second_of_two_labels_is_the_match() {
-    let copy = Copy::of("tiny-cross-bert");
+    let copy = Copy::new("tiny-cross-bert");
     let path = copy.path("model.safetensors");
     let mut tensors = candle_core::safetensors::load(&path, &Device::Cpu).unwrap();
     // The first label has half of the second one's logit.
@@ -247,7 +247,7 @@ fn the_second_of_two_labels_is_the_match() {
 #[test]
 fn values_that_are_not_numbers_are_refused() {
     let check = |name: &str, tensor: &str, run: &dyn Fn(&Path) -> Result<(), EmbedError>| {
-        let copy = Copy::of(name);
+        let copy = Copy::new(name);
         let path = copy.path("model.safetensors");
         let mut tensors = candle_core::safetensors::load(&path, &Device::Cpu).unwrap();
         let huge = (tensors[tensor].ones_like().unwrap() * 3e38).unwrap();
@@ -266,7 +266,7 @@ fn values_that_are_not_numbers_are_refused() {
 
 #[test]
 fn maps_side_by_side_may_have_different_bits() {
-    let copy = Copy::of("tiny-bert");
+    let copy = Copy::new("tiny-bert");
     let path = copy.path("model.safetensors");
     let texts = ["sort a list", "read every line"];
     let before = TransformerModel::load(copy.root()).unwrap().embed_queries(&texts).unwrap();
@@ -297,7 +297,7 @@ fn cross_encoders_that_do_not_fit_are_named() {
         let error = CrossEncoder::load(copy.root()).err().unwrap().to_string();
         assert!(parts.iter().all(|part| error.contains(part)), "expected {parts:?} in {error}");
     };
-    let bert = || Copy::of("tiny-cross-bert");
+    let bert = || Copy::new("tiny-cross-bert");
     let labels = json!({ "0": "a", "1": "b", "2": "c" });
     check(&bert().set("config.json", "id2label", labels), &["config.json: has 3 labels", "one or two"]);
     let labels = json!({ "0": "a", "1": "b" });
@@ -310,11 +310,11 @@ fn cross_encoders_that_do_not_fit_are_named() {
         &["truncates pairs of texts at 3 tokens", "3 special tokens"],
     );
     check(
-        &Copy::of("tiny-t5").set("config.json", "architectures", json!(["T5ForSequenceClassification"])),
+        &Copy::new("tiny-t5").set("config.json", "architectures", json!(["T5ForSequenceClassification"])),
         &["model.safetensors: ", "cross-encoder", "of T5", "expected one of CodeT5+"],
     );
     check(
-        &Copy::of("tiny-cross-modernbert").set("config.json", "classifier_pooling", json!("max")),
+        &Copy::new("tiny-cross-modernbert").set("config.json", "classifier_pooling", json!("max")),
         &["config.json: ", "\"max\"", "expected cls or mean"],
     );
     check(&bert().remove("tokenizer.json"), &["has neither tokenizer.json nor vocab.txt"]);

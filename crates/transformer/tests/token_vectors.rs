@@ -58,7 +58,7 @@ fn vectors_in_16_bits_and_the_layout_of_sentence_transformers_are_read() {
     let name = "tiny-model2vec";
     let vectors = with(&fixtures().join(name), "").embed_documents(&["sort the list"]).unwrap();
     for dtype in [DType::F16, DType::BF16, DType::F64] {
-        let copy = Copy::of(name);
+        let copy = Copy::new(name);
         let tensors = candle_core::safetensors::load(copy.path("model.safetensors"), &Device::Cpu).unwrap();
         let tensor: Tensor = tensors["embeddings"].to_dtype(dtype).unwrap();
         let below = copy.path("0_StaticEmbedding");
@@ -73,7 +73,7 @@ fn vectors_in_16_bits_and_the_layout_of_sentence_transformers_are_read() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_said() {
+fn inconsistent_files_are_reported() {
     let error = |copy: &Copy, options: &str| {
         let mut path = copy.root().as_os_str().to_owned();
         path.push(options);
@@ -81,17 +81,17 @@ fn what_does_not_fit_together_is_said() {
     };
     for name in ALL {
         for (options, words) in [(":13", "12 columns, of which 13"), (":mean", "is a static model")] {
-            assert!(error(&Copy::of(name), options).contains(words), "{}", error(&Copy::of(name), options));
+            assert!(error(&Copy::new(name), options).contains(words), "{}", error(&Copy::new(name), options));
         }
-        let copy = Copy::of(name).remove("tokenizer.json");
+        let copy = Copy::new(name).remove("tokenizer.json");
         assert!(error(&copy, "").contains("tokenizer.json: is missing"), "{}", error(&copy, ""));
-        let copy = Copy::of(name);
+        let copy = Copy::new(name);
         let bytes = fs::read(copy.path("model.safetensors")).unwrap();
         let copy = copy.write("model.safetensors", &bytes[..bytes.len() - 1]);
         assert!(error(&copy, "").contains("is not a complete safetensors file"), "{}", error(&copy, ""));
     }
     // A tokenizer with more tokens than vectors.
-    let copy = Copy::of(ALL[0]);
+    let copy = Copy::new(ALL[0]);
     let tokenizer = fs::read_to_string(copy.path("tokenizer.json")).unwrap();
     let copy = copy.write("tokenizer.json", tokenizer.replacen("\"vocab\":{", "\"vocab\":{\"more\":400,", 1));
     assert!(
@@ -156,9 +156,19 @@ fn a_static_model_goes_into_the_format_of_model2vec_and_back() {
     let again = read_back(&written.to_static().0);
     for text in ["parseHTTPHeader", "parse_http header", "hashmap", "HASHMap (read)", "map(file)", "readHTTP"]
     {
-        let of = |model: &dyn Embedder| model.embed_documents(&[text]).unwrap().values;
-        assert!(cosine(&of(&own), &of(&written)) > 0.999, "{text}: {:?} {:?}", of(&own), of(&written));
-        assert!(cosine(&of(&own), &of(&again)) > 0.999, "{text}: {:?} {:?}", of(&own), of(&again));
+        let vectors = |model: &dyn Embedder| model.embed_documents(&[text]).unwrap().values;
+        assert!(
+            cosine(&vectors(&own), &vectors(&written)) > 0.999,
+            "{text}: {:?} {:?}",
+            vectors(&own),
+            vectors(&written)
+        );
+        assert!(
+            cosine(&vectors(&own), &vectors(&again)) > 0.999,
+            "{text}: {:?} {:?}",
+            vectors(&own),
+            vectors(&again)
+        );
     }
     // The pair is lost.
     let text = ["read file"];

@@ -48,7 +48,7 @@ fn check_sides(model: &TransformerModel, case: &str, [query, document]: [&str; 2
 fn bert_with_each_pooling() {
     let file = "1_Pooling/config.json";
     for pooling in ["mean", "cls", "max"] {
-        let copy = Copy::of(BERT).set(file, "pooling_mode", json!(pooling));
+        let copy = Copy::new(BERT).set(file, "pooling_mode", json!(pooling));
         check_against_python(&copy.load(), &format!("tiny-bert {pooling}"));
     }
 }
@@ -61,24 +61,24 @@ fn pooling_in_the_older_format() {
         ("pooling_mode_max_tokens", "max"),
     ] {
         let config = json!({ "word_embedding_dimension": 16, switch: true });
-        let copy = Copy::of(BERT).write("1_Pooling/config.json", config.to_string());
+        let copy = Copy::new(BERT).write("1_Pooling/config.json", config.to_string());
         check_against_python(&copy.load(), &format!("tiny-bert {pooling}"));
     }
 }
 
 #[test]
 fn roberta_from_a_pickle_file() {
-    check_against_python(&Copy::of(ROBERTA).load(), "tiny-roberta cls");
+    check_against_python(&Copy::new(ROBERTA).load(), "tiny-roberta cls");
 }
 
 #[test]
 fn vocabulary_without_tokenizer_json() {
-    check_against_python(&Copy::of(BERT).remove("tokenizer.json").load(), "tiny-bert mean");
+    check_against_python(&Copy::new(BERT).remove("tokenizer.json").load(), "tiny-bert mean");
 }
 
 #[test]
 fn padding_and_truncation_of_the_tokenizer_file_are_put_aside() {
-    let copy = Copy::of(BERT)
+    let copy = Copy::new(BERT)
         .set("tokenizer.json", "truncation", json!({
             "max_length": 5, "strategy": "LongestFirst", "stride": 0, "direction": "Right",
         }))
@@ -90,7 +90,7 @@ fn padding_and_truncation_of_the_tokenizer_file_are_put_aside() {
 
 #[test]
 fn limit_in_the_older_file() {
-    let copy = Copy::of(BERT)
+    let copy = Copy::new(BERT)
         .write("sentence_bert_config.json", r#"{"max_seq_length": 24, "do_lower_case": false}"#)
         .set("tokenizer_config.json", "model_max_length", json!(1e30));
     check_against_python(&copy.load(), "tiny-bert mean");
@@ -102,7 +102,7 @@ fn lower_case_by_the_sentence_configuration() {
         let mut tokenizer: Value =
             serde_json::from_slice(&fs::read(fixtures().join(BERT).join("tokenizer.json")).unwrap()).unwrap();
         tokenizer["normalizer"]["lowercase"] = json!(false);
-        Copy::of(BERT)
+        Copy::new(BERT)
             .write("tokenizer.json", tokenizer.to_string())
             .write("sentence_bert_config.json", json!({ "do_lower_case": lower }).to_string())
             .load()
@@ -113,8 +113,8 @@ fn lower_case_by_the_sentence_configuration() {
 }
 
 #[test]
-fn plain_directory_takes_the_mean() {
-    let copy = Copy::of(BERT)
+fn plain_directory_uses_mean_pooling() {
+    let copy = Copy::new(BERT)
         .remove("modules.json")
         .remove("config_sentence_transformers.json")
         .remove("1_Pooling/config.json")
@@ -125,18 +125,18 @@ fn plain_directory_takes_the_mean() {
 #[test]
 fn prompts_may_be_absent_null_or_called_passage() {
     let file = "config_sentence_transformers.json";
-    check_without_prompts(&Copy::of(BERT).remove(file).load(), "tiny-bert mean");
+    check_without_prompts(&Copy::new(BERT).remove(file).load(), "tiny-bert mean");
     check_without_prompts(
-        &Copy::of(BERT).set(file, "prompts", json!({ "query": null })).load(),
+        &Copy::new(BERT).set(file, "prompts", json!({ "query": null })).load(),
         "tiny-bert mean",
     );
     let passage = json!({ "query": "find: ", "passage": "file: " });
-    check_against_python(&Copy::of(BERT).set(file, "prompts", passage).load(), "tiny-bert mean");
+    check_against_python(&Copy::new(BERT).set(file, "prompts", passage).load(), "tiny-bert mean");
 }
 
 #[test]
 fn tensors_of_a_whole_model_in_half_precision() {
-    let copy = Copy::of(BERT);
+    let copy = Copy::new(BERT);
     let path = copy.path("model.safetensors");
     let tensors = candle_core::safetensors::load(&path, &Device::Cpu).unwrap();
     let halves: std::collections::HashMap<String, _> = tensors
@@ -156,7 +156,7 @@ fn many_texts() -> Vec<String> {
 
 #[test]
 fn a_text_alone_equals_itself_among_others() {
-    let model = Copy::of(BERT).load();
+    let model = Copy::new(BERT).load();
     let texts = many_texts();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let together = model.embed_documents(&texts).unwrap();
@@ -170,13 +170,13 @@ fn a_text_alone_equals_itself_among_others() {
 
 #[test]
 fn no_texts_give_no_rows() {
-    let model = Copy::of(BERT).load();
+    let model = Copy::new(BERT).load();
     assert_eq!(model.embed_documents(&[]).unwrap(), Vectors { dimension: 16, values: Vec::new() });
 }
 
 #[test]
 fn many_in_chunks_equal_all_at_once() {
-    let model = Copy::of(BERT).load();
+    let model = Copy::new(BERT).load();
     let texts = many_texts();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let mut reports = Vec::new();
@@ -188,18 +188,18 @@ fn many_in_chunks_equal_all_at_once() {
 #[test]
 fn identity_follows_content() {
     let id = |copy: Copy| copy.load().id().to_owned();
-    let original = id(Copy::of(BERT));
-    assert_eq!(original, id(Copy::of(BERT)));
+    let original = id(Copy::new(BERT));
+    assert_eq!(original, id(Copy::new(BERT)));
 
-    let weights = Copy::of(BERT);
+    let weights = Copy::new(BERT);
     let mut bytes = fs::read(weights.path("model.safetensors")).unwrap();
     // The lowest bit of a float.
     let last = bytes.len() - 4;
     bytes[last] ^= 1;
     assert_ne!(original, id(weights.write("model.safetensors", bytes)));
-    assert_ne!(original, id(Copy::of(BERT).set("1_Pooling/config.json", "pooling_mode", json!("cls"))));
-    assert_ne!(original, id(Copy::of(BERT).set("config_sentence_transformers.json", "prompts", json!({}))));
-    assert_ne!(original, id(Copy::of(BERT).set("tokenizer_config.json", "model_max_length", json!(20))));
+    assert_ne!(original, id(Copy::new(BERT).set("1_Pooling/config.json", "pooling_mode", json!("cls"))));
+    assert_ne!(original, id(Copy::new(BERT).set("config_sentence_transformers.json", "prompts", json!({}))));
+    assert_ne!(original, id(Copy::new(BERT).set("tokenizer_config.json", "model_max_length", json!(20))));
 }
 
 fn check_error(copy: &Copy, parts: &[&str]) {
@@ -208,7 +208,7 @@ fn check_error(copy: &Copy, parts: &[&str]) {
 
 #[test]
 fn missing_files_are_named() {
-    let bert = || Copy::of(BERT);
+    let bert = || Copy::new(BERT);
     check_error(&bert().remove("config.json"), &["MODEL/config.json: is missing", "copy it"]);
     check_error(&bert().remove("1_Pooling/config.json"), &["MODEL/1_Pooling/config.json: is missing"]);
     check_error(&bert().remove("model.safetensors"), &["MODEL: has neither model.safetensors nor"]);
@@ -232,33 +232,33 @@ fn damaged_files_are_named() {
         "tokenizer.json",
         "model.safetensors",
     ] {
-        check_error(&Copy::of(BERT).cut(file), &[&format!("MODEL/{file}: ")]);
-        check_error(&Copy::of(BERT).write(file, [0xff, 0x00, 0x01]), &[&format!("MODEL/{file}: ")]);
-        check_error(&Copy::of(BERT).write(file, ""), &[&format!("MODEL/{file}: ")]);
+        check_error(&Copy::new(BERT).cut(file), &[&format!("MODEL/{file}: ")]);
+        check_error(&Copy::new(BERT).write(file, [0xff, 0x00, 0x01]), &[&format!("MODEL/{file}: ")]);
+        check_error(&Copy::new(BERT).write(file, ""), &[&format!("MODEL/{file}: ")]);
     }
     for content in [&b""[..], b"garbage", b"PK\x03\x04 and then nothing"] {
-        let copy = Copy::of(ROBERTA).write("pytorch_model.bin", content);
+        let copy = Copy::new(ROBERTA).write("pytorch_model.bin", content);
         check_error(
             &copy,
             &["MODEL/pytorch_model.bin: is not a complete checkpoint", "convert it to safetensors"],
         );
     }
-    check_error(&Copy::of(ROBERTA).cut("pytorch_model.bin"), &["MODEL/pytorch_model.bin: "]);
-    let vocabulary = Copy::of(BERT).remove("tokenizer.json").write("vocab.txt", "a\nb\n");
+    check_error(&Copy::new(ROBERTA).cut("pytorch_model.bin"), &["MODEL/pytorch_model.bin: "]);
+    let vocabulary = Copy::new(BERT).remove("tokenizer.json").write("vocab.txt", "a\nb\n");
     check_error(&vocabulary, &["MODEL/vocab.txt: has no line [UNK]"]);
 }
 
 #[test]
 fn json_errors_give_the_line() {
     check_error(
-        &Copy::of(BERT).write("config.json", "{\n  \"model_type\": 3\n}"),
+        &Copy::new(BERT).write("config.json", "{\n  \"model_type\": 3\n}"),
         &["MODEL/config.json", "line 2"],
     );
 }
 
 #[test]
-fn what_is_not_supported_is_named() {
-    let config = |key: &str, value: Value| Copy::of(BERT).set("config.json", key, value);
+fn unsupported_features_are_reported() {
+    let config = |key: &str, value: Value| Copy::new(BERT).set("config.json", key, value);
     check_error(&config("model_type", json!("gpt2")), &["config.json", "\"gpt2\"", "expected bert, roberta"]);
     check_error(&config("hidden_act", json!("mish")), &["config.json", "\"mish\"", "expected gelu"]);
     check_error(
@@ -266,7 +266,7 @@ fn what_is_not_supported_is_named() {
         &["config.json", "\"relative_key\""],
     );
 
-    let pooling = |key: &str, value: Value| Copy::of(BERT).set("1_Pooling/config.json", key, value);
+    let pooling = |key: &str, value: Value| Copy::new(BERT).set("1_Pooling/config.json", key, value);
     check_error(
         &pooling("pooling_mode", json!("median")),
         &["1_Pooling/config.json", "median", "expected cls, max, mean"],
@@ -277,17 +277,17 @@ fn what_is_not_supported_is_named() {
         { "path": "2_LSTM", "type": "sentence_transformers.models.LSTM" },
     ]);
     check_error(
-        &Copy::of(BERT).write("modules.json", recurrent.to_string()),
+        &Copy::new(BERT).write("modules.json", recurrent.to_string()),
         &["modules.json", "a module LSTM"],
     );
-    check_error(&Copy::of(BERT).write("modules.json", "[]"), &["modules.json", "lists the modules []"]);
+    check_error(&Copy::new(BERT).write("modules.json", "[]"), &["modules.json", "lists the modules []"]);
     for outside in ["../1_Pooling", "/etc", "1_Pooling/.."] {
         let modules = json!([
             { "path": "", "type": "sentence_transformers.models.Transformer" },
             { "path": outside, "type": "sentence_transformers.models.Pooling" },
         ]);
         check_error(
-            &Copy::of(BERT).write("modules.json", modules.to_string()),
+            &Copy::new(BERT).write("modules.json", modules.to_string()),
             &["modules.json", "expected one in the directory of the model"],
         );
     }
@@ -295,7 +295,7 @@ fn what_is_not_supported_is_named() {
 
 #[test]
 fn shapes_must_agree() {
-    let config = |key: &str, value: Value| Copy::of(BERT).set("config.json", key, value);
+    let config = |key: &str, value: Value| Copy::new(BERT).set("config.json", key, value);
     let weights = "MODEL/model.safetensors: ";
     check_error(&config("vocab_size", json!(47)), &[weights, "[46, 16], expected [47, 16]"]);
     check_error(
@@ -314,13 +314,13 @@ fn shapes_must_agree() {
         &["MODEL/config.json: ", "max_position_embeddings"],
     );
     check_error(&config("hidden_size", json!(32)), &["MODEL/1_Pooling/config.json: ", "expected the 32"]);
-    let limit = Copy::of(BERT).set("tokenizer_config.json", "model_max_length", json!(2));
+    let limit = Copy::new(BERT).set("tokenizer_config.json", "model_max_length", json!(2));
     check_error(&limit, &["MODEL: truncates texts at 2 tokens", "2 special tokens"]);
 }
 
 #[test]
 fn values_must_be_finite() {
-    let copy = Copy::of(BERT);
+    let copy = Copy::new(BERT);
     let path = copy.path("model.safetensors");
     let mut tensors = candle_core::safetensors::load(&path, &Device::Cpu).unwrap();
     let name = "encoder.layer.1.output.dense.bias";
@@ -331,7 +331,7 @@ fn values_must_be_finite() {
 
 #[test]
 fn a_token_without_a_vector_is_an_error() {
-    let copy = Copy::of(BERT);
+    let copy = Copy::new(BERT);
     let mut tokenizer: Value =
         serde_json::from_slice(&fs::read(copy.path("tokenizer.json")).unwrap()).unwrap();
     tokenizer["model"]["vocab"]["extra"] = json!(4000);
@@ -355,7 +355,7 @@ fn damage_anywhere_never_panics() {
     ];
     for (name, file) in files {
         let original = fs::read(fixtures().join(name).join(file)).unwrap();
-        let mut copy = Copy::of(name);
+        let mut copy = Copy::new(name);
         for round in 0..200 {
             let mut bytes = original.clone();
             // The start of a file says what the rest is.

@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_tell_what_files_are_for() {
+    fn flags_follow_from_paths() {
         for (path, expected) in [
             ("src/client.rs", FileFlags::empty()),
             ("src/test_client.py", FileFlags::TEST),

@@ -42,7 +42,7 @@ impl LanguageMap {
 
     /// The language of a file, if it gives one.
     #[must_use]
-    pub fn of(&self, path: &Path) -> Option<Language> {
+    pub fn language_for(&self, path: &Path) -> Option<Language> {
         let extension = path.extension()?.to_str()?.to_lowercase();
         language_named(self.0?.get(&extension)?)
     }
@@ -60,12 +60,18 @@ mod tests {
 
     #[test]
     fn extensions_have_languages() {
-        let of = |pairs: &[(&str, &str)]| {
+        let language_map = |pairs: &[(&str, &str)]| {
             LanguageMap::new(pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect())
         };
-        let map = of(&[(".Foo", "rust"), ("bar", "none")]);
-        assert_eq!(map.of(Path::new("a/b.FOO")).map(Language::name), Some("rust"));
-        assert!(map.of(Path::new("b.bar")).is_none() && map.of(Path::new("foo")).is_none());
-        assert!(map == of(&[("foo", "rust"), ("bar", "none")]) && !map.is_empty() && of(&[]).is_empty());
+        let map = language_map(&[(".Foo", "rust"), ("bar", "none")]);
+        assert_eq!(map.language_for(Path::new("a/b.FOO")).map(Language::name), Some("rust"));
+        assert!(
+            map.language_for(Path::new("b.bar")).is_none() && map.language_for(Path::new("foo")).is_none()
+        );
+        assert!(
+            map == language_map(&[("foo", "rust"), ("bar", "none")])
+                && !map.is_empty()
+                && language_map(&[]).is_empty()
+        );
     }
 }

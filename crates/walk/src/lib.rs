@@ -90,7 +90,7 @@ impl WalkOptions {
 
     /// Options that find a file named by the user, regardless of exclusion rules.
     #[must_use]
-    pub fn of_named_file(self) -> Self {
+    pub fn for_named_file(self) -> Self {
         Self { hidden: true, ignored: true, ..self }
     }
 
@@ -208,7 +208,7 @@ pub struct Stamp {
 impl Stamp {
     /// The stamp of a file.
     #[must_use]
-    pub fn of(metadata: &Metadata) -> Self {
+    pub fn from_metadata(metadata: &Metadata) -> Self {
         let (changed_ns, inode) = change_and_inode(metadata);
         Self { bytes: metadata.len(), modified_ns: modified_ns(metadata), changed_ns, inode }
     }
@@ -277,7 +277,7 @@ pub fn count_by_reason(skipped: &[Skipped]) -> BTreeMap<String, usize> {
 }
 
 /// Number of skipped files for each reason of [`count_by_reason`]: `3 in an unknown language`, `2 symbolic links`.
-pub fn skipped_in_words(counts: &BTreeMap<String, usize>) -> impl Iterator<Item = String> {
+pub fn describe_skipped(counts: &BTreeMap<String, usize>) -> impl Iterator<Item = String> {
     let link = SkipReason::SymbolicLink.to_string();
     counts.iter().map(move |(reason, &n)| match *reason == link {
         true => counted(n, reason),
@@ -314,7 +314,7 @@ pub fn list(root: &Path, options: &WalkOptions) -> Result<Listing, WalkError> {
     let directory = open(base)?;
     let rules = Rules::new(base, options);
     let found = Mutex::new(Vec::new());
-    traverse(root, base, &|path, kind, entry| rules.let_in(path, kind, entry), &|entries| {
+    traverse(root, base, &|path, kind, entry| rules.accepts(path, kind, entry), &|entries| {
         let of_entry = |entry: Entry| match entry {
             Entry::Directory(_) => None,
             Entry::File(path, metadata) => {
@@ -338,7 +338,7 @@ pub fn list(root: &Path, options: &WalkOptions) -> Result<Listing, WalkError> {
                 if matches!(skipped.reason, SkipReason::UnknownLanguage | SkipReason::TooLarge) {
                     let path = portable(&skipped.path);
                     let flags = flags_below(&let_through, Path::new(&path)) | path_flags(&path);
-                    let language = options.languages.of(Path::new(&path));
+                    let language = options.languages.language_for(Path::new(&path));
                     let language = language.or_else(|| quarry_source::language_for(Path::new(&path), b""));
                     listing.others.push(OtherFile { path, bytes, flags, language });
                 }
@@ -365,7 +365,7 @@ pub fn directories(root: &Path, options: &WalkOptions) -> Result<Vec<PathBuf>, W
     }
     let rules = Rules::new(base, options);
     let found = Mutex::new(vec![base.to_owned()]);
-    traverse(root, base, &|path, kind, entry| rules.let_in(path, kind, entry), &|entries| {
+    traverse(root, base, &|path, kind, entry| rules.accepts(path, kind, entry), &|entries| {
         let directories = entries.into_iter().filter_map(|entry| match entry {
             Entry::Directory(path) => Some(base.join(path)),
             Entry::File(..) | Entry::Unreadable(..) => None,
@@ -389,7 +389,7 @@ pub fn count_excluded(root: &Path, options: &WalkOptions) -> usize {
         n_files.into_inner()
     };
     let rules = Rules::new(base, options);
-    let seen = count(&|path, kind, entry| rules.let_in(path, kind, entry));
+    let seen = count(&|path, kind, entry| rules.accepts(path, kind, entry));
     count(&|_, _, _| true).saturating_sub(seen)
 }
 
@@ -519,7 +519,7 @@ impl Rules {
     }
 
     /// Returns whether to visit an entry, whose path is relative to the base.
-    fn let_in(&self, path: &Path, kind: FileType, entry: &DirEntry) -> bool {
+    fn accepts(&self, path: &Path, kind: FileType, entry: &DirEntry) -> bool {
         if NEVER_LISTED.iter().any(|name| path.file_name() == Some(OsStr::new(name))) {
             return false;
         }
@@ -577,7 +577,7 @@ fn classify(
     if !metadata.is_file() {
         return Err(skip(SkipReason::NotAFile));
     }
-    let by_name = options.languages.of(&path).or_else(|| quarry_source::language_for(&path, b""));
+    let by_name = options.languages.language_for(&path).or_else(|| quarry_source::language_for(&path, b""));
     let language =
         by_name.or_else(|| may_be_script(&path, &metadata).then(|| script_language(directory, &path))?);
     let Some(language) = language else { return Err(skip(SkipReason::UnknownLanguage)) };
@@ -585,7 +585,12 @@ fn classify(
         return Err(skip(SkipReason::TooLarge));
     }
     let Some(utf8) = path.to_str() else { return Err(skip(SkipReason::NotUtf8)) };
-    Ok(ListedFile { path: portable(utf8), stamp: Stamp::of(&metadata), language, flags: FileFlags::empty() })
+    Ok(ListedFile {
+        path: portable(utf8),
+        stamp: Stamp::from_metadata(&metadata),
+        language,
+        flags: FileFlags::empty(),
+    })
 }
 
 /// A path with `/` between its parts.

@@ -24,7 +24,7 @@ pub struct Checkout {
 impl Checkout {
     /// The one that a path (canonical) lies in.
     #[must_use]
-    pub fn around(path: &Path) -> Option<Self> {
+    pub fn find(path: &Path) -> Option<Self> {
         let top = path.ancestors().find(|around| around.join(".git").symlink_metadata().is_ok())?;
         let common = common_directory(&top.join(".git"))?;
         let mut checkout = Self { top: top.to_owned(), common, origins: Vec::new(), addresses: Vec::new() };
@@ -147,7 +147,7 @@ mod tests {
                 ("plain/a.py", ""),
             ],
         );
-        let checkout = |path: &str| Checkout::around(&at(path));
+        let checkout = |path: &str| Checkout::find(&at(path));
         for (path, top) in [("main/src", "main"), ("tree/src/a.py", "tree"), ("clone", "clone")] {
             assert_eq!(checkout(path).unwrap().top, at(top));
         }

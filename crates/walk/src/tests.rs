@@ -65,7 +65,7 @@ fn hidden_and_ignored_files_are_listed_where_asked_for() {
 }
 
 #[test]
-fn a_file_that_is_named_is_listed_whatever_the_rules() {
+fn a_named_file_is_listed_regardless_of_the_rules() {
     let directory = tree(&[(".hidden.py", "x = 1"), ("out.py", "x = 1"), (".gitignore", "*.py\n")]);
     for name in [".hidden.py", "out.py"] {
         let listing = list(&directory.path().join(name), &WalkOptions::default()).unwrap();
@@ -192,7 +192,7 @@ fn a_script_with_an_odd_extension_is_known_if_it_can_be_started() {
 
 #[test]
 #[cfg(unix)]
-fn what_is_neither_file_nor_directory_is_not_opened() {
+fn special_files_are_not_opened() {
     let directory = tree(&[("a.py", "x = 1")]);
     let socket = std::os::unix::net::UnixListener::bind(directory.path().join("socket.py")).unwrap();
     std::os::unix::fs::symlink("/dev/zero", directory.path().join("zero.py")).unwrap();

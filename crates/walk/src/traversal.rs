@@ -23,12 +23,12 @@ pub(crate) enum Entry {
     Unreadable(PathBuf, io::Error),
 }
 
-type LetsIn<'a> = &'a (dyn Fn(&Path, FileType, &DirEntry) -> bool + Sync);
-type Found<'a> = &'a (dyn Fn(Vec<Entry>) + Sync);
+type EntryFilter<'a> = &'a (dyn Fn(&Path, FileType, &DirEntry) -> bool + Sync);
+type OnEntries<'a> = &'a (dyn Fn(Vec<Entry>) + Sync);
 
 /// Passes what is below `root` to `found`, in no order, except what `lets_in` (path relative to `base`, kind, entry)
 /// rejects, with all below it. The root is the base, or a file in it, which is always let in.
-pub(crate) fn traverse(root: &Path, base: &Path, lets_in: LetsIn<'_>, found: Found<'_>) {
+pub(crate) fn traverse(root: &Path, base: &Path, lets_in: EntryFilter<'_>, found: OnEntries<'_>) {
     if root != base {
         let name = root.file_name().unwrap_or_default();
         return found(vec![Entry::File(name.into(), fs::symlink_metadata(root))]);
@@ -63,8 +63,8 @@ struct Queue {
 
 struct Traversal<'a> {
     base: &'a Path,
-    lets_in: LetsIn<'a>,
-    found: Found<'a>,
+    lets_in: EntryFilter<'a>,
+    found: OnEntries<'a>,
     queue: Mutex<Queue>,
     changed: Condvar,
 }

@@ -95,7 +95,7 @@ enum Outcome {
     Skipped,
 }
 
-struct Ended<'a> {
+struct FinishedStep<'a> {
     name: &'a str,
     outcome: Outcome,
     took: Duration,
@@ -149,7 +149,7 @@ impl Steps {
     #[expect(clippy::print_stdout, reason = "a command speaks to the person who runs it")]
     pub(crate) fn run(&self, root: &Path, options: &Options) -> anyhow::Result<bool> {
         let start = Instant::now();
-        let mut ended: Vec<Ended> = Vec::new();
+        let mut ended: Vec<FinishedStep> = Vec::new();
         std::fs::create_dir_all(root.join("target/ci")).context("target/ci cannot be created")?;
         let selected = self.selected(options)?;
         for steps in selected.chunk_by(|step, next| step.is_together() && next.is_together()) {
@@ -167,20 +167,25 @@ impl Steps {
             }
         }
         println!("\n==> {} s in total", start.elapsed().as_secs());
-        for Ended { name, outcome, took } in &ended {
+        for FinishedStep { name, outcome, took } in &ended {
             println!("{outcome:?}  {:5} s  {name}", took.as_secs());
         }
         Ok(ended.iter().all(|step| step.outcome != Outcome::Failed))
     }
 
     #[expect(clippy::print_stdout, reason = "a command speaks to the person who runs it")]
-    fn run_alone<'a>(&self, root: &Path, step: &'a Step, options: &Options) -> anyhow::Result<Ended<'a>> {
+    fn run_alone<'a>(
+        &self,
+        root: &Path,
+        step: &'a Step,
+        options: &Options,
+    ) -> anyhow::Result<FinishedStep<'a>> {
         println!("\n==> {}: {}", step.name, step.about);
         let begun = Instant::now();
         let outcome = self.run_step(root, step, options, None)?;
         let took = begun.elapsed();
         println!("==> {}: {} s", step.name, took.as_secs());
-        Ok(Ended { name: &step.name, outcome, took })
+        Ok(FinishedStep { name: &step.name, outcome, took })
     }
 
     /// Runs steps on all cores; each prints its output when it ends.
@@ -190,7 +195,7 @@ impl Steps {
         root: &Path,
         steps: &[&'a Step],
         options: &Options,
-    ) -> anyhow::Result<Vec<Ended<'a>>> {
+    ) -> anyhow::Result<Vec<FinishedStep<'a>>> {
         let (waiting, ended) = (Mutex::new(steps.iter()), Mutex::new(Vec::new()));
         let lock_failed = "another step panicked";
         let work = || -> anyhow::Result<()> {
@@ -206,7 +211,7 @@ impl Steps {
                 io::copy(&mut File::open(&path)?, &mut io::stdout())?;
                 println!("==> {}: {} s", step.name, took.as_secs());
                 io::stdout().flush()?;
-                ended.push(Ended { name: &step.name, outcome, took });
+                ended.push(FinishedStep { name: &step.name, outcome, took });
             }
         };
         let n_cores = thread::available_parallelism().map_or(1, NonZero::get);

@@ -171,7 +171,7 @@ impl Content {
                     list.as_array_mut().map(|list| list.remove(number));
                 }
                 let edited = json::remove_element(text, at, number)?;
-                without_made(Format::Json, edited, expected, at, n_made)?
+                remove_empty_tables(Format::Json, edited, expected, at, n_made)?
             }
             Self::Entry { format, at, .. } => {
                 let mut expected = format.parse(text)?;
@@ -181,14 +181,14 @@ impl Content {
                     Format::Toml => toml::remove(text, at)?,
                     Format::Yaml => yaml::remove(text, at, NAME)?,
                 };
-                without_made(*format, edited, expected, at, n_made)?
+                remove_empty_tables(*format, edited, expected, at, n_made)?
             }
         };
         Ok(format!("{mark}{edited}"))
     }
 
     /// Returns whether two texts have the same meaning, except for empty tables around an entry.
-    pub(crate) fn means_the_same(&self, a: &str, b: &str) -> bool {
+    pub(crate) fn is_equivalent(&self, a: &str, b: &str) -> bool {
         let (Self::Entry { at, .. } | Self::Element { at, .. }) = self else {
             return a.trim_end() == b.trim_end();
         };
@@ -277,7 +277,7 @@ fn check(format: Format, edited: &str, expected: &Value) -> Result<(), Problem> 
 }
 
 /// An edited text without the last `n_made` tables around what was removed, if they are empty.
-fn without_made(
+fn remove_empty_tables(
     format: Format,
     mut edited: String,
     expected: Value,

@@ -16,7 +16,7 @@ fn check(content: &Content, before: &str, after: &str) {
     assert_eq!(content.presence(&edited), Ok(Presence::Same));
     let removed = content.remove(&edited, content.n_missing(before)).unwrap();
     assert_eq!(content.presence(&removed), Ok(Presence::No));
-    assert!(content.means_the_same(&removed, before), "{removed}");
+    assert!(content.is_equivalent(&removed, before), "{removed}");
 }
 
 /// Like [`check`]; removing restores the text to the byte.
@@ -110,7 +110,7 @@ fn json_that_cannot_be_edited_is_refused() {
 }
 
 #[test]
-fn an_entry_of_somebody_else_is_seen() {
+fn foreign_entries_are_recognized() {
     let json = entry(Format::Json, &["mcpServers"]);
     assert_eq!(
         json.presence("{\"mcpServers\": {\"quarry\": {\"command\": \"other\"}}}"),
@@ -264,7 +264,7 @@ mod random {
                     prop_assert_eq!(undone.as_deref(), Some(before.as_str()));
                     let removed = content.remove(&after, content.n_missing(&before));
                     prop_assert!(removed.is_ok(), "{:?}: {}", removed, after);
-                    prop_assert!(content.means_the_same(&removed.unwrap_or_default(), &before));
+                    prop_assert!(content.is_equivalent(&removed.unwrap_or_default(), &before));
                 }
             }
         }
@@ -290,7 +290,7 @@ fn json_gets_an_element_of_a_list() {
         assert_eq!(hook.presence(&edited), Ok(Presence::Same));
         let removed = hook.remove(&edited, hook.n_missing(before)).unwrap();
         assert_eq!(hook.presence(&removed), Ok(Presence::No));
-        assert!(hook.means_the_same(&removed, before), "{removed}");
+        assert!(hook.is_equivalent(&removed, before), "{removed}");
     }
     let whole = hook.insert("").unwrap();
     assert!(whole.ends_with("}\n") && !whole.ends_with("\n\n"), "{whole}");

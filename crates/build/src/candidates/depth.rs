@@ -75,13 +75,13 @@ impl Depth {
                 answers: of_all(n_answers),
             });
         }
-        Self { method, queries: queries.len(), enough: enough(&rows), ranks: rows }
+        Self { method, queries: queries.len(), enough: sufficient_depth(&rows), ranks: rows }
     }
 }
 
 /// The number of candidates after which [`AHEAD`] more give an answer to fewer than [`FLAT`] of the queries. `None` if
 /// there is no such number among the known ranks.
-fn enough(rows: &[DepthRow]) -> Option<usize> {
+fn sufficient_depth(rows: &[DepthRow]) -> Option<usize> {
     let is_flat = |pair: &&[DepthRow]| {
         pair.last().zip(pair.first()).is_some_and(|(last, first)| last.answered - first.answered < FLAT)
     };
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_enough_where_more_candidates_bring_nothing() {
+    fn depth_suffices_where_more_candidates_add_nothing() {
         let mut labels = vec![Some(false); 12];
         labels[2] = Some(true);
         let depth = Depth::new("m".into(), &[labels, vec![Some(true)]]);

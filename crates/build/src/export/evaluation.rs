@@ -24,7 +24,7 @@ pub(crate) fn check(plan: &Plan, splits: &Path) -> Result<Vec<String>, BuildErro
         .chain(plan.labels.iter().filter_map(|labels| labels.path.clone()));
     let files: Vec<PathBuf> = files.collect();
     let searched: Vec<PathBuf> = files.iter().cloned().chain([plan.path.clone()]).collect();
-    let guard = EvaluationGuard::beside(&searched)?;
+    let guard = EvaluationGuard::for_files(&searched)?;
     let (mut counts, mut first) = (BTreeMap::<&str, SharedCounts>::new(), None);
     for part in plan.splits.parts.keys().filter(|part| part.starts_with(TRAINING)) {
         jsonl::for_each(&part_file(splits, part), &mut |pair: PairRecord, _| {

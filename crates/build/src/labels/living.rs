@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::error::BuildError;
 use crate::plan::SourcePlan;
 use crate::record::CodeRecord;
-use crate::sources::Opened;
+use crate::sources::OpenedSource;
 
 /// A function in a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -115,8 +115,8 @@ pub struct LivingReport {
 /// # Errors
 /// When it cannot be read, or contains none.
 pub fn functions_in(tree: &Path) -> Result<Vec<CodeRecord>, BuildError> {
-    let plan = SourcePlan::of_directory(tree);
-    let opened = Opened::open(&plan, true, Path::new(""), true)?;
+    let plan = SourcePlan::for_directory(tree);
+    let opened = OpenedSource::open(&plan, true, Path::new(""), true)?;
     let mut records = Vec::new();
     opened.for_each(&mut |record| {
         records.push(record);
@@ -330,12 +330,12 @@ impl LivingReport {
         let place = |number: usize, by: usize| {
             1 + means.iter().filter(|(_, other)| other[by] > means[number].1[by]).count()
         };
-        let of = |(number, (run, means)): (usize, &(String, [f64; 2]))| LivingRun {
+        let run = |(number, (run, means)): (usize, &(String, [f64; 2]))| LivingRun {
             run: run.clone(),
             means: *means,
             places: [place(number, 0), place(number, 1)],
         };
-        let mut runs: Vec<LivingRun> = means.iter().enumerate().map(of).collect();
+        let mut runs: Vec<LivingRun> = means.iter().enumerate().map(run).collect();
         runs.sort_by_key(|run| run.places);
         Ok(runs)
     }

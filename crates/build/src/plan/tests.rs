@@ -36,7 +36,7 @@ fn a_plan_has_defaults_and_paths_from_its_directory() {
 }
 
 #[test]
-fn what_is_shared_is_permissive_unless_the_plan_says_otherwise() {
+fn shared_code_is_permissive_unless_the_plan_says_otherwise() {
     assert_eq!(open(PLAN).unwrap().pool.licenses, [""; 0]);
     let shared = format!("shared = true\n{PLAN}");
     assert_eq!(open(&shared).unwrap().pool.licenses, ["permissive"]);
@@ -68,7 +68,7 @@ fn check_after(text: &str, lines: &str, line: usize, expected: &[&str]) {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_line_and_what_to_do() {
+fn errors_are_reported_with_their_line_and_a_remedy() {
     check("title =", "titel =", 2, &["unknown field `titel`", "did you mean `title`?"]);
     check("kind = \"directory\"", "kind = \"folder\"", 5, &["unknown value `folder`"]);
     check("name = \"a\"", "name = \"a b\"", 4, &["expected a name of letters", "found \"a b\""]);

@@ -10,8 +10,8 @@ use quarry_text::did_you_mean_or_all;
 use super::{
     AnnotationPlan, CATEGORIES, CandidatePlan, CategoryPlan, EXPORT_FORMATS, Extract, Given, InvalidEntry,
     LOCALIZE, LabelKind, LabelPlan, ONLY_MATCHES, PlanFile, QUERY_FILTERS, QueryKind, QueryPlan,
-    RELEASED_PARTITION, SourceKind, SourcePlan, TRAINING_PAIRS, Units, UnpopularBelow, are_of_fixes, invalid,
-    keyword,
+    RELEASED_PARTITION, SourceKind, SourcePlan, TRAINING_PAIRS, Units, UnpopularBelow, are_all_localize,
+    invalid, keyword,
 };
 use crate::queries::{category, styles};
 use crate::sources::{filter, license};
@@ -35,7 +35,7 @@ impl PlanFile {
             ("labels", self.labels.len(), "a source of labels"),
             ("exports", self.exports.len(), "a format to write"),
         ] {
-            let is_needless = table == "labels" && are_of_fixes(&self.exports);
+            let is_needless = table == "labels" && are_all_localize(&self.exports);
             if n_entries == 0 && !is_needless {
                 return Err(invalid([], format!("expected [[{table}]], {what}, found none; add one")));
             }

@@ -121,7 +121,7 @@ pub(crate) fn write(
         Some(_) => format!("code that people keep, of {}", relevant().join(", ")),
         None => format!("code that a model assigned to {}", relevant().join(", ")),
     };
-    let mut removed = Removed::by(STEP, &about);
+    let mut removed = Removed::new(STEP, &about);
     let mut shares = Shares { forks: Vec::new(), ..Shares::default() };
     let mut writer = Writer::create(&step.join(POOL))?;
     let mut excluded = Writer::create(&step.join(EXCLUDED))?;
@@ -139,7 +139,7 @@ pub(crate) fn write(
             Decision::Category(category) => {
                 n_kept += 1;
                 *counts.entry(category.to_owned()).or_default() += 1;
-                shares.note(&record);
+                shares.count(&record);
                 if let Some(sheet) = &mut sheet {
                     sheet.add(&record, category)?;
                 }
@@ -154,7 +154,7 @@ pub(crate) fn write(
             }
         };
         *counts.entry(format!("{REMOVED}{reason}")).or_default() += 1;
-        removed.note(&record);
+        removed.count(&record);
         Ok(())
     })?;
     writer.finish()?;

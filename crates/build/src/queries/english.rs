@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn english_is_told_from_other_languages() {
+    fn english_is_distinguished_from_other_languages() {
         for english in [
             "Return the number of items.",
             "Parse args.",

@@ -163,7 +163,7 @@ fn hash(texts: &[&str]) -> u128 {
     normalized_hash(&texts.join("\0"))
 }
 
-struct Changed {
+struct ChangedFunctions {
     header: Header,
     /// Ids of functions, or the reason why there are none.
     functions: Result<Vec<String>, Rejection>,
@@ -179,7 +179,7 @@ fn read(
     functions: &Functions,
     watch: Watch<'_>,
     is_wanted: &mut dyn FnMut(&Header) -> bool,
-    each: &mut dyn FnMut(Changed),
+    each: &mut dyn FnMut(ChangedFunctions),
 ) -> Result<Reach, BuildError> {
     let options = HistoryOptions {
         commits: MAX_COMMITS,
@@ -196,7 +196,7 @@ fn read(
         let changed: Vec<_> =
             commits.par_iter().map(|commit| functions_of(commit, source, functions)).collect();
         for (Commit { header, .. }, functions) in commits.into_iter().zip(changed) {
-            each(Changed { header, functions });
+            each(ChangedFunctions { header, functions });
         }
     };
     let (is_wanted, n_read) = (RefCell::new(is_wanted), Cell::new(0));
@@ -310,7 +310,7 @@ fn commits(
                     false
                 }
             },
-            &mut |Changed { header, functions }| {
+            &mut |ChangedFunctions { header, functions }| {
                 let Ok(text) = question_of_commit(&header, Scopes::Removed) else { return };
                 match functions {
                     Err(rejection) => left_out.borrow_mut().add(&text, rejection),
@@ -499,7 +499,7 @@ fn fixed_issues(
             functions,
             watch,
             &mut |header| !closed(header).is_empty(),
-            &mut |Changed { header, functions }| {
+            &mut |ChangedFunctions { header, functions }| {
                 for number in closed(&header) {
                     for id in functions.iter().flatten() {
                         let of_issue = fixed.entry(number).or_default();

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn words_stand_alone_and_long_ones_are_inflected() {
+    fn words_are_matched_whole_and_long_ones_are_inflected() {
         check("python reverse a list", None);
         for kept in [
             "python inside a list",

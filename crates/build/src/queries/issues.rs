@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_export_is_refused_with_its_line() {
+    fn other_files_are_refused_with_their_line() {
         for (text, expected) in [
             ("{\"number\":1,\"title\":\"t\"}\n{\"number\":2}", ":2: expected issues"),
             ("{\"number\":2}", "missing field `title`"),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_unicode_is_read_and_long_titles_are_cut() {
+    fn invalid_unicode_is_read_and_long_titles_are_cut() {
         let found = issues(b"[{\"number\":1,\"title\":\"a \xff\",\"body\":\"\xff \\ud800\"}]").unwrap();
         assert_eq!(
             found,

@@ -5,7 +5,7 @@ mod page;
 
 use std::collections::BTreeMap;
 
-use quarry_corpus::dataset::split::Together;
+use quarry_corpus::dataset::split::QueryGrouping;
 use quarry_eval::protocol::discrepancy;
 use quarry_metrics::table::Table;
 
@@ -162,7 +162,7 @@ impl Facts<'_> {
             ("license", "Codes kept, by license", licenses),
             ("source", "Codes kept, by source", sources),
         ] {
-            blocks.push(Block::Chart(title, most_first(shares)));
+            blocks.push(Block::Chart(title, sorted_by_count(shares)));
             blocks.push(table([name, "codes kept"], pairs(shares)));
         }
         if !forks.is_empty() {
@@ -308,7 +308,7 @@ impl Facts<'_> {
         });
         let mut blocks = vec![
             Block::Numbered(self.plan.labels.iter().map(|label| about(label).to_owned()).collect()),
-            Block::Chart("Pairs, by label and who gave it", most_first(&by)),
+            Block::Chart("Pairs, by label and who gave it", sorted_by_count(&by)),
             table(["label", "pairs"], pairs(&by)),
         ];
         let agreement =
@@ -349,11 +349,11 @@ impl Facts<'_> {
         vec![
             Block::Text(format!(
                 "{}, stratified by the number of answers, with the seed {}.",
-                match self.plan.splits.together() {
-                    Together::Related =>
+                match self.plan.splits.query_grouping() {
+                    QueryGrouping::Related =>
                         "By groups of queries that are nearly equal or have an answer in common, as far as a comparison of their \
                          texts found them",
-                    Together::Equal => "By query",
+                    QueryGrouping::Equal => "By query",
                 },
                 self.plan.seed
             )),
@@ -480,7 +480,7 @@ fn pairs(counts: &BTreeMap<String, u64>) -> impl Iterator<Item = [String; 2]> {
 }
 
 /// The bars of a chart; of equal numbers in the order of names.
-fn most_first(counts: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
+fn sorted_by_count(counts: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
     let mut bars: Vec<(String, u64)> = counts.iter().map(|(name, count)| (harmless(name), *count)).collect();
     bars.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     bars
@@ -496,12 +496,12 @@ fn limits(plan: &Plan, shares: &Shares, unlabeled: u64, evaluation: &[String]) -
         ));
     }
     if !plan.is_of_fixes() {
-        limits.push(match plan.splits.together() {
-            Together::Related => {
+        limits.push(match plan.splits.query_grouping() {
+            QueryGrouping::Related => {
                 "Codes that do not answer may be in several parts, and so may answers that the comparison does not recognize."
                     .to_owned()
             }
-            Together::Equal => "Parts may have answers and nearly equal queries in common.".to_owned(),
+            QueryGrouping::Equal => "Parts may have answers and nearly equal queries in common.".to_owned(),
         });
     }
     if plan.queries.iter().any(|query| query.kind == QueryKind::Docstrings) {
@@ -574,7 +574,7 @@ mod tests {
             [("a|b\nc\u{1b}[2J\u{202e}d".to_owned(), 3), ("<script>alert(1)</script>".to_owned(), 9)].into();
         let blocks = vec![
             text("of `quarry judge`, <i>not</i> me"),
-            Block::Chart("Codes", most_first(&shares)),
+            Block::Chart("Codes", sorted_by_count(&shares)),
             table(["x", "n"], pairs(&shares)),
         ];
         Card {

@@ -10,14 +10,14 @@ use quarry_judge::{Pair, SECONDS_PER_ANSWER};
 
 use crate::candidates::Methods;
 use crate::error::BuildError;
-use crate::labels::estimate::{WrittenEstimate, of_categories, of_written};
+use crate::labels::estimate::{WrittenEstimate, estimate_categories, estimate_written};
 use crate::labels::judging_plan;
 use crate::plan::{LabelKind, Plan, QueryKind, QueryPlan};
 use crate::queries::history;
 use crate::queries::{Filters, question_of, read_file};
 use crate::record::{CodeRecord, normalized_hash};
 use crate::sources::pool;
-use crate::sources::{Opened, SampleLimits};
+use crate::sources::{OpenedSource, SampleLimits};
 
 /// Maximum time for the samples of all sources, and for those of all histories.
 const SAMPLING: Duration = Duration::from_secs(3);
@@ -47,7 +47,7 @@ impl Amount {
         Self { value: value as f64, is_exact: true, at_most: Some(value as f64) }
     }
 
-    fn about(value: f64, at_most: Option<f64>) -> Self {
+    fn estimated(value: f64, at_most: Option<f64>) -> Self {
         Self { value: at_most.map_or(value, |most| value.min(most)), is_exact: false, at_most }
     }
 
@@ -94,14 +94,14 @@ struct Sampled {
 /// Estimates what a plan will come to.
 pub(crate) fn forecast(
     plan: &Plan,
-    sources: &[Opened<'_>],
+    sources: &[OpenedSource<'_>],
     methods: &Methods,
     root: &Path,
 ) -> Result<Forecast, BuildError> {
     let mut forecast = Forecast::default();
     let sampled = sample(plan, sources, &mut forecast)?;
     let n_codes: f64 = sampled.kept.iter().map(|(weight, _)| weight).sum();
-    forecast.add("codes in the pool", Amount::about(n_codes, None));
+    forecast.add("codes in the pool", Amount::estimated(n_codes, None));
 
     if plan.is_of_fixes() {
         return Ok(forecast);
@@ -137,7 +137,7 @@ pub(crate) fn forecast(
     forecast.without.extend(others.map(|name| format!("the time and the price of the encoder {name}")));
     if let Some(author) = plan.author.as_ref().filter(|_| plan.asks_for_categories()) {
         let bytes: f64 = sampled.kept.iter().map(|(weight, record)| weight * record.code.len() as f64).sum();
-        let estimate = of_categories(author, n_codes, bytes / n_codes.max(1.0));
+        let estimate = estimate_categories(author, n_codes, bytes / n_codes.max(1.0));
         questions += estimate.questions as f64;
         tokens += estimate.tokens as f64;
         add_dollars(estimate.dollars);
@@ -156,7 +156,8 @@ pub(crate) fn forecast(
         let of_any = counts.iter().map(|(functions, _)| *functions).fold(0.0, f64::max);
         let summaries = if plan.has_summaries() { of_any } else { 0.0 };
         let n_written: f64 = counts.iter().map(|(functions, styles)| functions * styles).sum();
-        let estimate: WrittenEstimate = of_written(author, summaries, n_written, bytes / n_codes.max(1.0));
+        let estimate: WrittenEstimate =
+            estimate_written(author, summaries, n_written, bytes / n_codes.max(1.0));
         questions += estimate.questions as f64;
         tokens += estimate.tokens as f64;
         add_dollars(estimate.dollars);
@@ -167,7 +168,7 @@ pub(crate) fn forecast(
     for (number, label) in plan.labels.iter().enumerate() {
         if let (LabelKind::Judge, Some(path)) = (label.kind, &label.path) {
             let judge = judging_plan(path, root, number)?;
-            let of_pair = judge.typical_of(&pairs);
+            let of_pair = judge.typical_cost(&pairs);
             forecast.add("pairs to judge", Amount { is_exact: false, ..candidates });
             questions += of_pair.questions * candidates.value;
             tokens += (of_pair.input_tokens + of_pair.output_tokens) * candidates.value;
@@ -180,13 +181,13 @@ pub(crate) fn forecast(
         }
     }
     if questions > 0.0 {
-        forecast.add("questions to models", Amount::about(questions, None));
-        forecast.add("tokens", Amount::about(tokens, None));
+        forecast.add("questions to models", Amount::estimated(questions, None));
+        forecast.add("tokens", Amount::estimated(tokens, None));
     }
     if let Some(dollars) = dollars {
-        forecast.add("dollars", Amount::about(dollars, None));
+        forecast.add("dollars", Amount::estimated(dollars, None));
     }
-    forecast.add("seconds", Amount::about(seconds, None));
+    forecast.add("seconds", Amount::estimated(seconds, None));
     Ok(forecast)
 }
 
@@ -197,7 +198,7 @@ impl Forecast {
 }
 
 /// Reads a part of each source, and passes it through the filters of the pool.
-fn sample(plan: &Plan, sources: &[Opened<'_>], forecast: &mut Forecast) -> Result<Sampled, BuildError> {
+fn sample(plan: &Plan, sources: &[OpenedSource<'_>], forecast: &mut Forecast) -> Result<Sampled, BuildError> {
     let time = SAMPLING / u32::try_from(sources.len().max(1)).unwrap_or(u32::MAX);
     let (mut records, mut weights, mut seconds) = (Vec::new(), Vec::new(), 0.0);
     for (number, source) in sources.iter().enumerate() {
@@ -218,7 +219,7 @@ fn sample(plan: &Plan, sources: &[Opened<'_>], forecast: &mut Forecast) -> Resul
         }
         let functions = match share {
             Some(1.0) => Amount::exact(n_found),
-            _ => Amount::about(n_found as f64 * weight, None),
+            _ => Amount::estimated(n_found as f64 * weight, None),
         };
         forecast.add(format!("functions of {}", source.name()), functions);
         if share.is_none() {
@@ -260,7 +261,7 @@ fn count(
                 .kept
                 .iter()
                 .filter(|(_, record)| question_of(record, queries).is_some_and(|text| is_kept(&text)));
-            Amount::about(asked.map(|(weight, _)| weight).sum(), None)
+            Amount::estimated(asked.map(|(weight, _)| weight).sum(), None)
         }
         (QueryKind::File, Some(path)) => {
             let (mut n_read, mut n_kept) = (0, 0);
@@ -268,7 +269,7 @@ fn count(
                 n_read += 1;
                 n_kept += usize::from(n_read <= QUERIES && is_kept(text));
             })?;
-            of_first(n_read, n_kept)
+            extrapolate(n_read, n_kept)
         }
         (QueryKind::Issues, Some(path)) => {
             let issues =
@@ -276,7 +277,7 @@ fn count(
             let asked = issues.iter().take(QUERIES).filter(|issue| {
                 question_of_title(&issue.title, &issue.author).is_ok_and(|text| is_kept(&text))
             });
-            of_first(issues.len(), asked.count())
+            extrapolate(issues.len(), asked.count())
         }
         (QueryKind::Commits, _) => {
             let histories = history::open(plan, queries)?;
@@ -286,7 +287,7 @@ fn count(
                     let survey =
                         history::survey(history, (sampled.share, plan.pool.tests), time, &mut is_kept)?;
                     let most = (!survey.is_cut).then_some(survey.messages as f64);
-                    Ok(Amount::about(survey.messages as f64 * survey.share, most))
+                    Ok(Amount::estimated(survey.messages as f64 * survey.share, most))
                 })
                 .collect();
             amounts?.into_iter().sum()
@@ -296,18 +297,18 @@ fn count(
             let n_styles = queries.styles.len();
             let most = queries.maximum.map(|maximum| (maximum * n_styles) as f64);
             // Their maximum is one of functions.
-            return Ok(Amount::about(functions * n_styles as f64, most));
+            return Ok(Amount::estimated(functions * n_styles as f64, most));
         }
         (QueryKind::File | QueryKind::Issues, None) => Amount::exact(0),
     })
 }
 
 /// The number of queries kept of `n_read`, estimated from the first [`QUERIES`].
-fn of_first(n_read: usize, n_kept: usize) -> Amount {
+fn extrapolate(n_read: usize, n_kept: usize) -> Amount {
     if n_read <= QUERIES {
         return Amount::exact(n_kept);
     }
-    Amount::about(n_read as f64 * n_kept as f64 / QUERIES as f64, Some(n_read as f64))
+    Amount::estimated(n_read as f64 * n_kept as f64 / QUERIES as f64, Some(n_read as f64))
 }
 
 fn first_codes(sampled: &Sampled, most: usize) -> Vec<&str> {

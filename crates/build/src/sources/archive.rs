@@ -84,7 +84,7 @@ impl From<zip::result::ZipError> for Refused {
 }
 
 /// The size limit of a requested file by its path; `None` for files that are not requested.
-type Wanted<'w> = dyn Fn(&str) -> Option<u64> + 'w;
+type SizeLimit<'w> = dyn Fn(&str) -> Option<u64> + 'w;
 type TakeEntry<'t> = dyn FnMut(Entry) -> Result<(), Refused> + 't;
 
 impl<'p> Archive<'p> {
@@ -180,7 +180,7 @@ impl Content for Archive<'_> {
 fn for_each_entry(
     path: &Path,
     limits: Limits,
-    wanted: &Wanted<'_>,
+    wanted: &SizeLimit<'_>,
     each: &mut TakeEntry<'_>,
 ) -> Result<Option<String>, Refused> {
     let mut start = Vec::new();
@@ -199,17 +199,17 @@ fn for_each_entry(
     };
     let file = BufReader::new(open_regular(path)?);
     match start[..] {
-        [b'P', b'K', 3 | 5, 4 | 6] => of_zip(file, open_regular(path)?, limits, wanted, &mut distinct),
-        [0x1f, 0x8b, ..] => of_tar(Bounded::new(MultiGzDecoder::new(file), limits), wanted, &mut distinct),
-        _ => of_tar(Bounded::new(file, limits), wanted, &mut distinct),
+        [b'P', b'K', 3 | 5, 4 | 6] => read_zip(file, open_regular(path)?, limits, wanted, &mut distinct),
+        [0x1f, 0x8b, ..] => read_tar(Bounded::new(MultiGzDecoder::new(file), limits), wanted, &mut distinct),
+        _ => read_tar(Bounded::new(file, limits), wanted, &mut distinct),
     }
 }
 
-fn of_zip(
+fn read_zip(
     file: BufReader<File>,
     mut headers: File,
     limits: Limits,
-    wanted: &Wanted<'_>,
+    wanted: &SizeLimit<'_>,
     each: &mut TakeEntry<'_>,
 ) -> Result<Option<String>, Refused> {
     const LINK: u32 = 0o120_000;
@@ -314,9 +314,9 @@ fn read_up_to(
     Ok(Unpacked::Bytes(bytes))
 }
 
-fn of_tar(
+fn read_tar(
     reader: impl Read,
-    wanted: &Wanted<'_>,
+    wanted: &SizeLimit<'_>,
     each: &mut TakeEntry<'_>,
 ) -> Result<Option<String>, Refused> {
     let mut archive = tar::Archive::new(reader);

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn builtins_and_callables_of_the_system_are_ignored_bare_or_behind_what_is_not_imported() {
+    fn builtins_are_ignored_bare_or_on_unimported_receivers() {
         check(
             "import os\ndef f(a):\n    print(len(a))\n    getcwd()\n    a.exit()\n    unknown.open(a)\n    os.listdir(a)\n",
             &[
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn by_the_paper_a_call_that_ends_like_its_function_is_not_one_of_itself() {
+    fn a_call_with_the_last_part_of_its_functions_name_is_not_recursive_by_the_paper() {
         let norm = "import numpy as np\nimport cv2\ndef norm(a):\n    np.linalg.norm(a)\n    norm(a)\n    cv2.resize(a)\n    a.norm()\n";
         check(
             norm,

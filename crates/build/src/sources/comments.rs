@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_before_the_first_library_is_ignored_as_released() {
+    fn text_before_the_first_library_is_ignored() {
         let script =
             b"# Set the seed\nset.seed(1)\nlibrary(dplyr)\n# Fit the model\nlibrary(lme4)\nm <- lm(y ~ x)\n";
         released(script, &[("Fit the model", "m <- lm(y ~ x)")]);

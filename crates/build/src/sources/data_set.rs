@@ -119,7 +119,7 @@ impl Content for DataSet<'_> {
 
     fn read(&self, each: &mut TakeRecord<'_>) -> Result<Counts, BuildError> {
         let mut counts = Counts::new();
-        let mut note = |name: &str, count: u64| *counts.entry(name.to_owned()).or_default() += count;
+        let mut add = |name: &str, count: u64| *counts.entry(name.to_owned()).or_default() += count;
         let (mut pending, mut number, mut failed) = (Vec::new(), 0, None);
         let flush = |pending: &mut Vec<Code>, each: &mut TakeRecord<'_>| {
             let records: Vec<CodeRecord> =
@@ -130,10 +130,10 @@ impl Content for DataSet<'_> {
             number += 1;
             match self.code(source, record, number) {
                 None => {}
-                Some(Err(reason)) => note(reason, 1),
+                Some(Err(reason)) => add(reason, 1),
                 Some(Ok(code)) => {
-                    note("bytes", code.text.len() as u64);
-                    note("functions", 1);
+                    add("bytes", code.text.len() as u64);
+                    add("functions", 1);
                     pending.push(code);
                 }
             }
@@ -153,7 +153,7 @@ impl Content for DataSet<'_> {
         }
         read?;
         flush(&mut pending, each)?;
-        note("files", self.sources.len() as u64);
+        add("files", self.sources.len() as u64);
         if !counts.contains_key("functions") {
             let unknown = counts.get(UNKNOWN_CODES).copied().unwrap_or_default();
             let problem = match unknown {

@@ -142,6 +142,6 @@ impl Content for Directory<'_> {
             n_read += files.len();
             blocks.push((n_read, Instant::now()));
         }
-        Ok(Sample::of_files(self.files.len(), n_read, &blocks))
+        Ok(Sample::from_files(self.files.len(), n_read, &blocks))
     }
 }

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_functions_are_told_and_languages_without_rules_say_so() {
+    fn broken_functions_are_reported_and_so_are_languages_without_rules() {
         let found = records("python", "def f(a):\n    b = = a\n    return b\n\n\ndef g(b):\n    return b\n");
         let broken: Vec<bool> = found.iter().map(|record| record.has_syntax_errors).collect();
         assert_eq!(broken, [true, false], "{found:?}");

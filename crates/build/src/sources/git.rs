@@ -103,6 +103,6 @@ impl Content for Commit<'_> {
             n_read += numbers.len();
             blocks.push((n_read, Instant::now()));
         }
-        Ok(Sample::of_files(files.len(), n_read, &blocks))
+        Ok(Sample::from_files(files.len(), n_read, &blocks))
     }
 }

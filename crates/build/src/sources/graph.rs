@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_query4code_skips() {
+    fn functions_that_query4code_skips() {
         let text = "class A:\n    class B:\n        def inner(self): return 1\n    def __len__(self): return 1\n    \
                     def todo(self): pass\n    def abstract(self):\n        \"\"\"Doc.\"\"\"\n        raise NotImplementedError\n    \
                     def real(self):\n        passed = 1\n        return passed\n";

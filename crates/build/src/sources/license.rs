@@ -93,7 +93,7 @@ pub(crate) fn all_of<'l>(licenses: impl IntoIterator<Item = &'l str>) -> Option<
 }
 
 /// The licenses that headers in the comments of a file name, all of which apply; `None` for one that cannot be read.
-pub(crate) fn of_headers(language: Language, source: &[u8]) -> Vec<Option<String>> {
+pub(crate) fn header_licenses(language: Language, source: &[u8]) -> Vec<Option<String>> {
     let text = String::from_utf8_lossy(source);
     if !text.contains(HEADER) {
         return Vec::new();
@@ -197,41 +197,41 @@ mod tests {
 
     #[test]
     fn all_headers_in_comments_name_licenses() {
-        let of = |language: &str, text: &str| {
-            let headers = of_headers(language_named(language).unwrap(), text.as_bytes());
+        let licenses = |language: &str, text: &str| {
+            let headers = header_licenses(language_named(language).unwrap(), text.as_bytes());
             headers.into_iter().map(|license| license.unwrap_or_else(|| "?".to_owned())).collect::<Vec<_>>()
         };
         let id = HEADER;
-        assert_eq!(of("python", &format!("# {id} MIT OR Apache-2.0\n")), ["MIT OR Apache-2.0"]);
-        assert_eq!(of("c", &format!("/* {id} GPL-2.0-only */\nint x;")), ["GPL-2.0-only"]);
-        assert_eq!(of("html", &format!("<!-- {id} MIT -->\n")), ["MIT"]);
+        assert_eq!(licenses("python", &format!("# {id} MIT OR Apache-2.0\n")), ["MIT OR Apache-2.0"]);
+        assert_eq!(licenses("c", &format!("/* {id} GPL-2.0-only */\nint x;")), ["GPL-2.0-only"]);
+        assert_eq!(licenses("html", &format!("<!-- {id} MIT -->\n")), ["MIT"]);
         let boxed = format!("/*****\n * {id} MIT      *\n * {id} (ISC OR 0BSD)  *\n *****/\nint x;");
-        assert_eq!(of("c", &boxed), ["MIT", "(ISC OR 0BSD)"]);
+        assert_eq!(licenses("c", &boxed), ["MIT", "(ISC OR 0BSD)"]);
         // All of them apply, wherever they are.
         let far = "x = 1\n".repeat(2000);
         let two = format!("# {id} MIT\n{far}def f():\n    return 1  # {id} GPL-3.0-only\n");
-        assert_eq!(of("python", &two), ["MIT", "GPL-3.0-only"]);
-        assert_eq!(of("rust", &format!("// {id} MIT {id} GPL-3.0-only\n")), ["MIT", "GPL-3.0-only"]);
-        assert_eq!(of("go", &format!("package a\n// Licensed so: {id} MIT\n")), ["MIT"]);
+        assert_eq!(licenses("python", &two), ["MIT", "GPL-3.0-only"]);
+        assert_eq!(licenses("rust", &format!("// {id} MIT {id} GPL-3.0-only\n")), ["MIT", "GPL-3.0-only"]);
+        assert_eq!(licenses("go", &format!("package a\n// Licensed so: {id} MIT\n")), ["MIT"]);
         // One that cannot be read is not as if there were none.
-        assert_eq!(of("python", &format!("# {id} whatever this is\n")), ["?"]);
-        assert_eq!(of("python", &format!("# {id}\n")), ["?"]);
-        assert_eq!(of("python", &format!("# The line `{id} LICENSE` is written.\nx = 1\n")), [""; 0]);
+        assert_eq!(licenses("python", &format!("# {id} whatever this is\n")), ["?"]);
+        assert_eq!(licenses("python", &format!("# {id}\n")), ["?"]);
+        assert_eq!(licenses("python", &format!("# The line `{id} LICENSE` is written.\nx = 1\n")), [""; 0]);
         // Code and strings are not comments.
         for text in [
             format!("x = \"# {id} MIT\"\n"),
             format!("x = '''\n# {id} MIT\n'''\n"),
             format!("def f():\n    \"\"\"\n    {id} MIT\n    \"\"\"\n"),
         ] {
-            assert_eq!(of("python", &text), [""; 0], "{text}");
+            assert_eq!(licenses("python", &text), [""; 0], "{text}");
         }
         // Without a syntax tree, lines that begin with one.
-        assert_eq!(of("markdown", &format!("# {id} MIT\nx = \"{id} ISC\"\n")), ["MIT"]);
-        assert_eq!(of("python", "# SPDX\n"), [""; 0]);
+        assert_eq!(licenses("markdown", &format!("# {id} MIT\nx = \"{id} ISC\"\n")), ["MIT"]);
+        assert_eq!(licenses("python", "# SPDX\n"), [""; 0]);
     }
 
     #[test]
-    fn only_what_is_allowed_is() {
+    fn only_allowed_licenses_pass() {
         let permissive = [PERMISSIVE.to_owned()];
         for (license, expected) in [
             (Some("MIT"), true),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use quarry_source::Language;
 use serde::Serialize;
 
-use crate::sources::license::{MAX_TEXT_BYTES, all_of, detect, of_headers};
+use crate::sources::license::{MAX_TEXT_BYTES, all_of, detect, header_licenses};
 
 /// Maximum number of license files that are read, nearest to the root first.
 const MAX_FILES: usize = 1000;
@@ -52,7 +52,7 @@ impl Licenses {
         if self.of_plan.is_some() {
             return self.of_plan.clone();
         }
-        let headers = of_headers(language, source);
+        let headers = header_licenses(language, source);
         if !headers.is_empty() {
             let licenses: Option<Vec<&str>> = headers.iter().map(Option::as_deref).collect();
             return licenses.and_then(all_of);
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_license_holds() {
+    fn the_nearest_license_applies() {
         let own = include_str!("../../../../LICENSE-APACHE");
         let zero = "Permission to use, copy, modify, and/or distribute this software for any purpose with or without fee is \
             hereby granted.\n\nTHE SOFTWARE IS PROVIDED \"AS IS\" AND THE AUTHOR DISCLAIMS ALL WARRANTIES WITH REGARD TO THIS \

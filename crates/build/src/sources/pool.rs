@@ -138,28 +138,28 @@ impl<'p> RecordFilter<'p> {
         let filters: Vec<&Filter> = plan.filters.iter().filter_map(|name| Filter::named(name)).collect();
         let mut removed: Vec<Removed> = Vec::new();
         if !languages.is_empty() {
-            removed.push(Removed::by("languages", &format!("code in {}", languages.join(", "))));
+            removed.push(Removed::new("languages", &format!("code in {}", languages.join(", "))));
         }
         if !plan.licenses.is_empty() {
-            removed.push(Removed::by("licenses", &format!("code under {}", plan.licenses.join(", "))));
+            removed.push(Removed::new("licenses", &format!("code under {}", plan.licenses.join(", "))));
         }
-        removed.extend(filters.iter().map(|filter| Removed::by(filter.name, filter.about)));
+        removed.extend(filters.iter().map(|filter| Removed::new(filter.name, filter.about)));
         if plan.hide_names {
-            removed.push(Removed::by(
+            removed.push(Removed::new(
                 NAMES,
                 "functions whose names can be hidden, of languages with rules for it",
             ));
         }
-        removed.push(Removed::by("empty", "code with content"));
+        removed.push(Removed::new("empty", "code with content"));
         if !plan.keep_duplicates {
             let about = "code that is not repeated, ignoring comments and white space";
-            removed.push(Removed::by("duplicates", about));
+            removed.push(Removed::new("duplicates", about));
         }
         if let Some(similarity) = plan.near_duplicates {
             let about = format!(
                 "code that shares less than {similarity} of its runs of three identifiers with other code"
             );
-            removed.push(Removed::by("near duplicates", &about));
+            removed.push(Removed::new("near duplicates", &about));
         }
         Self {
             plan,
@@ -184,12 +184,12 @@ impl<'p> RecordFilter<'p> {
         self.forks.name(source, &record.source);
         if let Some(name) = self.removed_by(&mut record, source) {
             if let Some(removed) = self.removed.iter_mut().find(|removed| removed.filter == name) {
-                removed.note(&record);
+                removed.count(&record);
             }
             return None;
         }
         self.n_kept += 1;
-        self.shares.note(&record);
+        self.shares.count(&record);
         Some(record)
     }
 
@@ -237,19 +237,19 @@ impl<'p> RecordFilter<'p> {
         };
         match self.seen.entry(layout_hash(&bare)) {
             Entry::Occupied(first) => {
-                self.forks.note(source, Some(*first.get()));
+                self.forks.count(source, Some(*first.get()));
                 return Some("duplicates");
             }
             Entry::Vacant(place) => place.insert(source),
         };
         if let Some(near) = &mut self.near {
             if let Some(number) = near.find_or_add(&bare) {
-                self.forks.note(source, self.of_near.get(number).copied());
+                self.forks.count(source, self.of_near.get(number).copied());
                 return Some("near duplicates");
             }
             self.of_near.push(source);
         }
-        self.forks.note(source, None);
+        self.forks.count(source, None);
         None
     }
 }
@@ -276,7 +276,7 @@ impl Forks {
     }
 
     /// Records a code of a source, with the source that had it first.
-    fn note(&mut self, source: usize, first: Option<usize>) {
+    fn count(&mut self, source: usize, first: Option<usize>) {
         let (n_codes, shared) = self.shared.entry(source).or_default();
         *n_codes += 1;
         if let Some(first) = first.filter(|first| *first != source) {
@@ -312,11 +312,11 @@ pub(crate) struct Fork {
 }
 
 impl Removed {
-    pub(crate) fn by(filter: &str, about: &str) -> Self {
+    pub(crate) fn new(filter: &str, about: &str) -> Self {
         Self { filter: filter.to_owned(), about: about.to_owned(), ..Self::default() }
     }
 
-    pub(crate) fn note(&mut self, record: &CodeRecord) {
+    pub(crate) fn count(&mut self, record: &CodeRecord) {
         self.count += 1;
         *self.sources.entry(record.source.clone()).or_default() += 1;
         if self.examples.len() < EXAMPLES {
@@ -327,7 +327,7 @@ impl Removed {
 }
 
 impl Shares {
-    pub(crate) fn note(&mut self, record: &CodeRecord) {
+    pub(crate) fn count(&mut self, record: &CodeRecord) {
         let license = record.license.clone().unwrap_or_else(|| UNKNOWN_LICENSE.to_owned());
         for (shares, name) in [
             (&mut self.languages, record.language.clone()),
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_masked_and_what_snippets_were_is_counted() {
+    fn masked_texts_and_snippets_are_counted() {
         let code = "def mail():\n    \"\"\"Ask jane@example.org.\"\"\"\n    return 'joe@example.org'\n";
         let plan = PoolPlan { mask: true, ..PoolPlan::default() };
         let (kept, counts, _) = filtered(&plan, &[(0, function("one", code))]);

@@ -73,7 +73,7 @@ pub(crate) fn snippet_kind(language: Language, text: &str) -> SnippetKind {
         return SnippetKind::Incomplete(cut);
     }
     let Some(first_error) = first_error else {
-        return match works_on_unknown(&lines) {
+        return match uses_undefined_objects(&lines) {
             true => SnippetKind::Incomplete(Cut::Object),
             false => SnippetKind::Code,
         };
@@ -206,7 +206,7 @@ const KNOWN_NAMES: &[&str] = &[
 /// Returns true if each line reads or calls a member of an object that the snippet does not create, or uses values
 /// that earlier lines took from one. A call of `soup.find_all`, or a plot of two slices, is incomplete without the
 /// rest.
-fn works_on_unknown(lines: &[&str]) -> bool {
+fn uses_undefined_objects(lines: &[&str]) -> bool {
     let is_sign = |c: char| !c.is_alphanumeric() && c != '_';
     let mut taken: Vec<&str> = Vec::new();
     for line in lines {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_incomplete_even_if_a_grammar_reads_it() {
+    fn truncated_code_is_incomplete_even_if_it_parses() {
         for text in
             ["def area(width, height):", "for name in names:\n", "x = [f(a) for a in b]\nif x:  # found\n"]
         {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn snippets_are_told_apart() {
+    fn snippets_are_distinguished() {
         check("for x in xs:\n    print(x)\n", SnippetKind::Code);
         check("x = 1", SnippetKind::Code);
         check(">>> x = 1\n>>> x\n1\n", SnippetKind::Transcript);

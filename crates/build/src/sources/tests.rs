@@ -32,7 +32,7 @@ fn plan_of(kind: SourceKind, path: PathBuf) -> SourcePlan {
 }
 
 fn read_by(plan: &SourcePlan) -> Result<(Vec<CodeRecord>, Counts), BuildError> {
-    let opened = Opened::open(plan, false, Path::new("plan.toml"), true)?;
+    let opened = OpenedSource::open(plan, false, Path::new("plan.toml"), true)?;
     let mut records = Vec::new();
     let counts = opened.content.read(&mut |record| {
         records.push(record);

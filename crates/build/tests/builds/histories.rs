@@ -344,24 +344,24 @@ fn sources_without_a_history_are_refused() {
     let git = repository(GitRepository::bare(&directory.path().join("sums.git")));
     fs::create_dir(directory.path().join("plain")).unwrap();
     fs::write(directory.path().join("plain/a.py"), file(&[("a", 1)])).unwrap();
-    let of = |kind: &str, path: &str| {
+    let error_for = |kind: &str, path: &str| {
         let source = SOURCE.replace("\"git\"", &format!("\"{kind}\"")).replace("sums.git", path);
         refused(directory.path(), &format!("{source}{COMMITS}"))
     };
     for kind in ["archive", "data-set"] {
-        let error = of(kind, "plain");
+        let error = error_for(kind, "plain");
         assert!(
             error.contains("plan.toml:") && error.contains("expected a source with a history"),
             "{error}"
         );
     }
-    let error = of("directory", "plain");
+    let error = error_for("directory", "plain");
     assert!(error.contains("source sums: ") && error.contains("found no .git in it or above it"), "{error}");
     assert!(error.contains("the queries history are made from its commits"), "{error}");
     drop(git);
     let head = fs::read_to_string(directory.path().join("sums.git/refs/heads/main")).unwrap();
     fs::write(directory.path().join("sums.git/shallow"), head).unwrap();
-    let error = of("git", "sums.git");
+    let error = error_for("git", "sums.git");
     assert!(error.contains("is a shallow clone") && error.contains("`git fetch --unshallow`"), "{error}");
 }
 

@@ -223,23 +223,23 @@ fn callees_are_summarized_first_and_queries_are_validated() {
 
     // Callees are summarized before their callers.
     let questions: Vec<(String, String)> = server.seen().iter().map(texts).collect();
-    let of = |name: &str| {
+    let question = |name: &str| {
         let is_asked = |(system, question): &&(String, String)| {
             system.contains("You document") && asked_function(question) == name
         };
         &questions.iter().find(is_asked).unwrap().1
     };
-    assert!(of("clean").contains("- strip_all: It does strip_all."), "{}", of("clean"));
-    assert!(of("shout").contains("- clean: It does clean."), "{}", of("shout"));
+    assert!(question("clean").contains("- strip_all: It does strip_all."), "{}", question("clean"));
+    assert!(question("shout").contains("- clean: It does clean."), "{}", question("shout"));
     assert!(
-        of("strip_all").contains("- rare.squeeze: It squeezes; text must be given."),
+        question("strip_all").contains("- rare.squeeze: It squeezes; text must be given."),
         "{}",
-        of("strip_all")
+        question("strip_all")
     );
     // One of `shout` and `bang` lacks the other's summary, and neither prompt contains its own documentation.
-    let circle = [of("shout").contains("- bang: "), of("bang").contains("- shout: ")];
+    let circle = [question("shout").contains("- bang: "), question("bang").contains("- shout: ")];
     assert_eq!(circle.iter().filter(|is_shown| **is_shown).count(), 1);
-    assert!(!of("clean").contains("both ends"));
+    assert!(!question("clean").contains("both ends"));
 
     // Written once, and read from the cache after that.
     let n_asked = server.count();
@@ -317,7 +317,7 @@ fn callers() -> String {
 }
 
 #[test]
-fn what_the_model_does_not_know_without_documentation_is_explained_to_it() {
+fn unknown_functions_are_explained_to_the_model() {
     let server = Server::script(|_, seen| {
         let (system, question) = texts(seen);
         let knows = !question.contains("rare.squeeze");
@@ -384,7 +384,7 @@ fn what_the_model_does_not_know_without_documentation_is_explained_to_it() {
 }
 
 #[test]
-fn what_was_answered_is_kept_when_a_question_fails() {
+fn answers_are_kept_when_a_question_fails() {
     let broken = Arc::new(AtomicBool::new(true));
     let is_broken = Arc::clone(&broken);
     let server = Server::script(move |_, seen| {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use quarry_corpus::dataset::split::{Part, Together, WEIGHTS, split};
+use quarry_corpus::dataset::split::{Part, QueryGrouping, WEIGHTS, split};
 use quarry_text::counted;
 
 use super::{Inputs, inputs_and_output};
@@ -61,7 +61,7 @@ pub fn run(args: &SplitArgs) -> anyhow::Result<ExitCode> {
         };
         part.positives_only = true;
     }
-    let together = if args.equal_queries { Together::Equal } else { Together::Related };
+    let together = if args.equal_queries { QueryGrouping::Equal } else { QueryGrouping::Related };
     for part in split(&args.inputs.sources(inputs)?, &parts, (args.seed, together), out)? {
         let left_out = match part.left_out {
             0 => String::new(),

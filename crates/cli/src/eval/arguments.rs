@@ -244,7 +244,7 @@ impl ConventionArgs {
 }
 
 impl AbstentionArgs {
-    pub fn of(&self, evaluation: &Evaluation) -> BTreeMap<String, f64> {
+    pub fn compute(&self, evaluation: &Evaluation) -> BTreeMap<String, f64> {
         if self.nauc { evaluation.abstention() } else { BTreeMap::new() }
     }
 }

@@ -159,8 +159,12 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
         documents: Some(benchmark.documents.len()),
         mrr_ceiling: Some(mrr_ceiling(&benchmark)),
         summary: evaluation.summary(&bootstrap)?,
-        nauc: args.abstention.of(&evaluation),
-        beside: args.files.beside.as_deref().map_or(Ok(BTreeMap::new()), |path| beside(path, Some(split)))?,
+        nauc: args.abstention.compute(&evaluation),
+        beside: args
+            .files
+            .beside
+            .as_deref()
+            .map_or(Ok(BTreeMap::new()), |path| external_values(path, Some(split)))?,
         conventions,
         bootstrap,
         took_ms: quarry_session::milliseconds(start.elapsed()),
@@ -191,8 +195,12 @@ pub fn score(args: &ScoreArgs) -> anyhow::Result<()> {
         documents: None,
         mrr_ceiling: None,
         summary: evaluation.summary(&bootstrap)?,
-        nauc: args.abstention.of(&evaluation),
-        beside: args.files.beside.as_deref().map_or(Ok(BTreeMap::new()), |path| beside(path, None))?,
+        nauc: args.abstention.compute(&evaluation),
+        beside: args
+            .files
+            .beside
+            .as_deref()
+            .map_or(Ok(BTreeMap::new()), |path| external_values(path, None))?,
         conventions,
         bootstrap,
         took_ms: quarry_session::milliseconds(start.elapsed()),
@@ -237,7 +245,7 @@ fn write_results(
 }
 
 /// The values of a result file under our names of measures; of the evaluated split if the file has several.
-fn beside(path: &Path, split: Option<&str>) -> anyhow::Result<BTreeMap<String, f64>> {
+fn external_values(path: &Path, split: Option<&str>) -> anyhow::Result<BTreeMap<String, f64>> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("{}: cannot be read; check the path and its permissions", path.display()))?;
     let mut parts = result_file::parse(&text, path)?;

@@ -9,7 +9,7 @@ use clap::Args;
 use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::run::{RankedDocuments, Run};
 use quarry_corpus::formats::{Document, beir, qrels, run as run_format};
-use quarry_eval::evaluation::{self, Conventions, Evaluation, evaluate_run, most_moved};
+use quarry_eval::evaluation::{self, Conventions, Evaluation, evaluate_run, largest_changes};
 use quarry_metrics::Measure;
 use quarry_metrics::significance::{Bootstrap, PairedComparison};
 use quarry_metrics::table::{Sections, Table};
@@ -162,17 +162,17 @@ pub(super) fn table<'a>(measures: impl IntoIterator<Item = (String, &'a PairedCo
     let header = ["", "a", "b", "b - a", "interval", "wins", "losses", "effect", "detectable"];
     let mut table = Table::new(header.into_iter().chain(TESTS));
     for (measure, found) in measures {
-        let of = &found.difference;
+        let difference = &found.difference;
         let tests = TESTS.map(|name| {
             let test = found.tests.get(name);
             test.map_or("-".to_owned(), |test| format!("{:.4} ({:.4})", test.test.p, test.p_holm))
         });
         let row = [
             measure,
-            format!("{:.4}", of.mean_a),
-            format!("{:.4}", of.mean_b),
-            format!("{:+.4}", of.difference),
-            format_interval(of.interval),
+            format!("{:.4}", difference.mean_a),
+            format!("{:.4}", difference.mean_b),
+            format!("{:+.4}", difference.difference),
+            format_interval(difference.interval),
             found.wins.to_string(),
             found.losses.to_string(),
             format_defined(found.effect_size),
@@ -251,6 +251,6 @@ fn moved<'a>(a: &'a Evaluation, b: &Evaluation, n: usize) -> Vec<(&'a str, [f64;
     });
     let (queries, values): (Vec<&str>, Vec<(f64, f64)>) = both.map(|(query, a, b)| (query, (a, b))).unzip();
     let (before, after): (Vec<f64>, Vec<f64>) = values.into_iter().unzip();
-    let positions = most_moved(&before, &after, n).into_iter();
+    let positions = largest_changes(&before, &after, n).into_iter();
     positions.map(|position| (queries[position], [before[position], after[position]])).collect()
 }

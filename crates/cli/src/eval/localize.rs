@@ -9,7 +9,7 @@ use quarry_corpus::formats::localize::{self as format, Issue};
 use quarry_eval::localize::entity::Level;
 use quarry_eval::localize::lines::LinesSummary;
 use quarry_eval::localize::report::{LocalizeReport, Summaries, compared, issue_lines, report};
-use quarry_eval::localize::{Localizer, Outcome, Places, localize};
+use quarry_eval::localize::{Directories, Localizer, Outcome, localize};
 use quarry_eval::plan::write_whole;
 use quarry_eval::reading::trees::ask_issues;
 use quarry_index::{Filter, Index, RankingWeights};
@@ -94,7 +94,7 @@ pub fn run(args: &LocalizeArgs) -> anyhow::Result<()> {
     let issues = args.chosen(format::read(&args.file)?)?;
     let models = args.models.resolve(args.model.path.clone())?;
     let (_temporary, work) = args.work_directory()?;
-    let places = Places {
+    let places = Directories {
         mirrors: &args.mirrors,
         work: &work,
         features: args.features.is_some(),
@@ -236,7 +236,7 @@ fn cells<'a>(
     level: Level,
     measures: &'a [&'a str],
 ) -> impl Iterator<Item = String> + 'a {
-    let summary = summaries.of(level);
+    let summary = summaries.get(level);
     let mean = move |measure: &&str| shown::format_defined(summary.metrics.get(*measure).copied());
     let interval = summary.intervals.get(MAIN).map(|interval| shown::format_interval(*interval));
     measures.iter().map(mean).chain([interval.unwrap_or_default()])

@@ -169,7 +169,7 @@ pub fn run(args: &NextArgs) -> anyhow::Result<ExitCode> {
         run: shown::file_name(&args.runs[*run]),
         mean: order.means[*run],
         better_than_next: order.neighbors.get(place).copied(),
-        place_without_own: pool.place_without_own(*run, args.depth, args.seed),
+        place_without_own: pool.rank_without_own_judgments(*run, args.depth, args.seed),
     });
     let pairs = next.iter().map(|found| NextPair {
         query: ids[found.query].0.clone(),

@@ -155,7 +155,7 @@ fn read_units<'a>(
             continue;
         }
         let arguments = json!({"path": path, "line": line, "max_tokens": UNIT_TOKENS});
-        if !reader.see_answer(&call(workspace, policy, "read_unit", arguments)?) {
+        if !reader.read_answer(&call(workspace, policy, "read_unit", arguments)?) {
             return Ok(false);
         }
     }
@@ -182,7 +182,7 @@ impl Policy for SearchPolicy<'_> {
             }
             let answer = call(self.workspace, "search", "search", arguments.clone())?;
             let is_unsure = answer.starts_with("Nothing");
-            if !reader.see_answer(&answer)
+            if !reader.read_answer(&answer)
                 || !read_units(self.workspace, "search", positions(&answer), &mut seen, reader)?
             {
                 break;
@@ -221,11 +221,11 @@ impl Policy for ContextPolicy<'_> {
             let (query, filter) = (question, &filter);
             let request = ContextRequest { query, filter, ranking, max_tokens, weights, prefixes: &[] };
             match context(self.index, &request) {
-                Ok(found) if !reader.see_instead(&found.text) => break,
+                Ok(found) if !reader.replace_answer(&found.text) => break,
                 Ok(found) if found.confident == Some(false) => {
                     let arguments = json!({"query": question, "detail": "full"});
                     let answer = call(self.workspace, "context", "search", arguments)?;
-                    if reader.see_answer(&answer) {
+                    if reader.read_answer(&answer) {
                         read_units(
                             self.workspace,
                             "context",
@@ -258,7 +258,7 @@ impl Policy for OutlinePolicy<'_> {
 
     fn read(&self, question: &str, reader: &mut Reader<'_>) -> Result<(), EvalError> {
         let map = outline(self.index, &Filter::default(), MAP_TOKENS, &[])?;
-        if !reader.see_answer(&map) {
+        if !reader.read_answer(&map) {
             return Ok(());
         }
         let terms = query_terms(question);

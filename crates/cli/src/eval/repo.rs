@@ -330,7 +330,7 @@ fn agree(args: &RepoArgs, table: &Path, bootstrap: &Bootstrap) -> anyhow::Result
 }
 
 /// Means of the variants in one repository, by labels and by the sources of queries, and notes on these.
-fn of_repository(
+fn repository_values(
     args: &RepoArgs,
     labeled: &format::Repository,
     root: &Path,

@@ -62,14 +62,14 @@ mod served {
 
     /// Something to show.
     #[derive(Debug, Clone, PartialEq, Eq)]
-    enum Shown {
+    enum ReportSource {
         /// The file of a plan's results.
         Results(PathBuf),
         /// A page that was written as a file.
         Page(PathBuf),
     }
 
-    impl Shown {
+    impl ReportSource {
         fn path(&self) -> &Path {
             match self {
                 Self::Results(path) | Self::Page(path) => path,
@@ -92,18 +92,18 @@ mod served {
     }
 
     /// Results and pages at paths.
-    fn shown(paths: &[PathBuf]) -> anyhow::Result<Vec<Shown>> {
+    fn shown(paths: &[PathBuf]) -> anyhow::Result<Vec<ReportSource>> {
         let mut all = Vec::new();
         for path in paths {
             let is_page = |path: &Path| path.extension() == Some(OsStr::new("html"));
             let found = all.len();
             let results = file_of(path);
             if !path.is_dir() && is_page(path) {
-                all.push(Shown::Page(path.clone()));
+                all.push(ReportSource::Page(path.clone()));
             } else if results.is_file() {
                 // Malformed results are reported now, not only in a browser.
                 read(&results)?;
-                all.push(Shown::Results(results));
+                all.push(ReportSource::Results(results));
             }
             if path.is_dir() {
                 let mut pages = Vec::new();
@@ -111,7 +111,7 @@ mod served {
                     let page = entry.with_context(|| path.display().to_string())?.path();
                     // The page of the results is made anew.
                     let is_report = page.with_file_name(RESULTS).is_file() && page.ends_with("report.html");
-                    pages.extend((is_page(&page) && !is_report).then_some(Shown::Page(page)));
+                    pages.extend((is_page(&page) && !is_report).then_some(ReportSource::Page(page)));
                 }
                 pages.sort_by(|a, b| a.path().cmp(b.path()));
                 all.extend(pages);
@@ -127,7 +127,11 @@ mod served {
     }
 
     /// The page at a path: a list at `/`, and each thing that is shown at its number.
-    fn page(all: &[Shown], path: &str, params: &[(String, String)]) -> anyhow::Result<Option<ServedPage>> {
+    fn page(
+        all: &[ReportSource],
+        path: &str,
+        params: &[(String, String)],
+    ) -> anyhow::Result<Option<ServedPage>> {
         let links: Vec<(String, String)> = vec![("All pages".to_owned(), "/".to_owned())];
         if path == "/" {
             return overview(all).map(Some);
@@ -139,15 +143,15 @@ mod served {
             return Ok(None);
         };
         match (shown, rest, end) {
-            (Shown::Page(path), None, None) => {
+            (ReportSource::Page(path), None, None) => {
                 let html = quarry_files::read_regular_text(path, MAX_PAGE_BYTES);
                 Ok(Some(report::served_file(html.with_context(|| path.display().to_string())?)))
             }
-            (Shown::Results(path), None, None) => {
+            (ReportSource::Results(path), None, None) => {
                 let page = report::served_page(&read(path)?, &format!("/{number}/compare"), &links);
                 Ok(Some(page))
             }
-            (Shown::Results(path), Some("compare"), None) => {
+            (ReportSource::Results(path), Some("compare"), None) => {
                 let results = read(path)?;
                 let question = question(&results, params)?;
                 let directory = path.parent().unwrap_or(Path::new("."));
@@ -165,12 +169,12 @@ mod served {
         }
     }
 
-    fn overview(all: &[Shown]) -> anyhow::Result<ServedPage> {
+    fn overview(all: &[ReportSource]) -> anyhow::Result<ServedPage> {
         let mut links = Vec::new();
         for (number, shown) in all.iter().enumerate() {
             let name = match shown {
-                Shown::Results(path) => format!("{} ({})", read(path)?.title, path.display()),
-                Shown::Page(path) => path.display().to_string(),
+                ReportSource::Results(path) => format!("{} ({})", read(path)?.title, path.display()),
+                ReportSource::Page(path) => path.display().to_string(),
             };
             links.push((name, format!("/{number}")));
         }

@@ -66,7 +66,7 @@ struct ModelView {
 enum ModelLocation {
     /// In the program.
     BuiltIn,
-    /// Beside the program ([`model::beside_the_program`]).
+    /// Beside the program ([`model::bundled_model_directories`]).
     Beside,
     /// In the user's cache, by `quarry model pull`.
     Pulled,
@@ -101,7 +101,8 @@ pub fn run(args: &ListArgs) -> anyhow::Result<()> {
         path: model::BUILTIN.into(),
         problem: None,
     }];
-    let beside = model::beside_the_program().into_iter().map(|directory| (ModelLocation::Beside, directory));
+    let beside =
+        model::bundled_model_directories().into_iter().map(|directory| (ModelLocation::Beside, directory));
     let pulled = shipped::pulled_models().map(|models| (ModelLocation::Pulled, models));
     for (place, directory) in beside.chain(pulled) {
         for path in model_directories(&directory, MAX_DEPTH) {

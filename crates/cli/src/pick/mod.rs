@@ -75,7 +75,7 @@ pub fn run(mut args: PickArgs) -> anyhow::Result<ExitCode> {
         log::append(|| {
             let opened = picked.map(|position| position + 1);
             let hits = state.found.choices.iter().map(|choice| &choice.hit);
-            Record::of_hits("pick", &search.tree, &state.found.query, hits, opened)
+            Record::from_hits("pick", &search.tree, &state.found.query, hits, opened)
         });
     }
     let Some(hit) = picked.and_then(|position| Some(&state.found.choices.get(position)?.hit)) else {
@@ -153,7 +153,7 @@ impl Search {
         let source = content.lines().take(end).skip(start).collect::<Vec<_>>().join("\n");
         let line = |(index, text): (usize, &str)| PreviewLine {
             number: file.as_ref().map_or(0, |file| file.line_number(index)),
-            matches: terminal::apart(&snippet::matches(text, terms)),
+            matches: terminal::disjoint(&snippet::matches(text, terms)),
             text: text.to_owned(),
         };
         Preview {

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_typed_is_the_query() {
+    fn typed_text_is_the_query() {
         let mut state = State::new("open");
         type_text(&mut state, " sokcet");
         press(&mut state, KeyCode::Char('w'), KeyModifiers::CONTROL);

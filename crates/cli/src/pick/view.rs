@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn matches_are_marked_and_nothing_speaks_to_the_terminal() {
+    fn matches_are_marked_and_control_characters_are_escaped() {
         let line =
             PreviewLine { number: 1, text: "\topen(\u{1b}[31m)".to_owned(), matches: vec![1..5, 8..10] };
         let found: Vec<(String, bool)> =
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn without_results_it_says_what_to_do() {
+    fn without_results_a_hint_is_shown() {
         let mut empty = State::new("");
         assert!(drawn(&mut empty, 100, 5)[1].starts_with("type what the code does"));
         let mut nothing = State::new("zebra");

@@ -15,7 +15,7 @@ use quarry_corpus::formats::write::NewDirectories;
 use quarry_corpus::repositories::{Repository, read_manifest};
 use quarry_corpus::tokens::code_tokens;
 use quarry_embed::{EmbedError, Embedder};
-use quarry_eval::protocol::of_recipe;
+use quarry_eval::protocol::recipe_discrepancies;
 use quarry_eval::report::training::{TrainedEpoch, TrainingRun, training_page};
 use quarry_text::counted;
 use quarry_train::clean;
@@ -27,8 +27,8 @@ use quarry_transformer::CrossEncoder;
 use quarry_transformer::trainable::Trainable;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::leakage::{self, Allowed, Leakage};
-use super::{note_left_out, read_settings, say};
+use super::leakage::{self, Leakage, Permission};
+use super::{note_left_out, print_line, read_settings};
 use crate::{model, new_file, progress, trained_queries};
 
 /// The device on which an encoder is trained.
@@ -162,7 +162,7 @@ impl LoadedRun {
                 split(rows, if settings.select == Select::Last { 0.0 } else { settings.held_out });
             if held_out.len() > settings.max_held_out {
                 let pairs = counted(held_out.len(), "held-out pair");
-                say(bar, &format!("{} of {pairs} are measured (max_held_out)", settings.max_held_out));
+                print_line(bar, &format!("{} of {pairs} are measured (max_held_out)", settings.max_held_out));
                 held_out.truncate(settings.max_held_out);
             }
             (rows, held_out)
@@ -206,7 +206,7 @@ impl LoadedRun {
 /// Departures of a recipe from its paper, by the register of the protocols.
 fn departures(args: &EncoderArgs) -> Vec<String> {
     let recipe = args.recipe.as_deref().and_then(Path::file_stem).unwrap_or_default().to_string_lossy();
-    of_recipe(&recipe).map(|found| format!("{}: {}", found.number, found.about)).collect()
+    recipe_discrepancies(&recipe).map(|found| format!("{}: {}", found.number, found.about)).collect()
 }
 
 /// Reads the pairs of a run, with what they share with evaluation data, as a sentence.
@@ -217,7 +217,7 @@ fn read_checked(
 ) -> anyhow::Result<(Vec<Row>, String)> {
     let files = ComparedFiles { named: &args.exclude, measured: &args.measured, tolerated: &args.tolerate };
     let guard = EvaluationGuard::open(files, &args.pairs)?;
-    guard.warnings().for_each(|warning| say(bar, &warning));
+    guard.warnings().for_each(|warning| print_line(bar, &warning));
     let (mut rows, mut found) = (Vec::new(), Leakage::default());
     for path in &args.pairs {
         let (of_file, named) = read_rows(path, settings)?;
@@ -225,10 +225,10 @@ fn read_checked(
         found.add(&guard, path, &of_file);
         rows.extend(of_file);
     }
-    let allowed = if args.allow_evaluation_data { Allowed::Now } else { Allowed::OnRequest };
+    let allowed = if args.allow_evaluation_data { Permission::Now } else { Permission::OnRequest };
     let leakage = leakage::checked(&guard, &found, allowed)?;
     if !found.found.is_empty() {
-        say(bar, &format!("warning: {leakage}"));
+        print_line(bar, &format!("warning: {leakage}"));
     }
     Ok((rows, leakage))
 }
@@ -262,7 +262,7 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
         .with_context(|| format!("{}: cannot be created", args.out.display()))?;
     let page = args.out.join(PAGE);
     for departure in &provenance.departures {
-        say(&bar, &format!("differs from the paper: {departure}"));
+        print_line(&bar, &format!("differs from the paper: {departure}"));
     }
     let mut mean_loss = None;
     let run = loaded.as_run(&args.out);
@@ -270,7 +270,7 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
         Progress::Ready { n_examples, n_held_out, n_codes, n_steps, n_done, n_special } => {
             if n_special > 0 {
                 let rows = counted(n_special, "row");
-                say(
+                print_line(
                     &bar,
                     &format!("left out: {rows} with special tokens of the tokenizer, as in GenCodeSearchNet"),
                 );
@@ -284,7 +284,7 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
                 true => format!(" among {}", counted(n_codes, "code")),
                 false => String::new(),
             };
-            say(&bar, &format!("{examples}, {n_held_out} held out{among}, {steps}{resumed}"));
+            print_line(&bar, &format!("{examples}, {n_held_out} held out{among}, {steps}{resumed}"));
         }
         Progress::Teacher { done, all } => {
             bar.rename("teacher reads");
@@ -298,13 +298,13 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
         }
         Progress::Evaluated(so_far) => {
             if let Some(evaluation) = so_far.evaluations.last() {
-                say(&bar, &line(evaluation, settings.select));
+                print_line(&bar, &line(evaluation, settings.select));
             }
             // The page is for people who wait; the run does not end because it cannot be written.
             if let Err(error) =
                 new_file::write_text(&page, &training_page_of(&args.out, &so_far, settings, provenance))
             {
-                say(&bar, &format!("warning: {error:#}"));
+                print_line(&bar, &format!("warning: {error:#}"));
             }
         }
     })?;
@@ -313,7 +313,7 @@ pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
     std::fs::write(&path, queries).with_context(|| format!("{}: cannot be written", path.display()))?;
     bar.finish_and_clear();
     let kept = outcome.kept.as_ref().map(|kept| format!(", after epoch {}", kept.epoch)).unwrap_or_default();
-    say(
+    print_line(
         &bar,
         &format!("{}: the model{kept}, its card in README.md, and curves in {PAGE}", args.out.display()),
     );

@@ -90,7 +90,7 @@ impl Leakage {
 
 /// Permission to train on evaluation data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Allowed {
+pub enum Permission {
     /// The command has no option for it.
     Never,
     /// Its option was not given.
@@ -103,7 +103,7 @@ pub enum Allowed {
 ///
 /// # Errors
 /// When there are some that are not allowed.
-pub fn checked(guard: &EvaluationGuard, leakage: &Leakage, allowed: Allowed) -> anyhow::Result<String> {
+pub fn checked(guard: &EvaluationGuard, leakage: &Leakage, allowed: Permission) -> anyhow::Result<String> {
     let tolerated = match leakage.tolerated() {
         tolerated if tolerated.is_empty() => tolerated,
         tolerated => format!("; {tolerated}"),
@@ -123,16 +123,16 @@ pub fn checked(guard: &EvaluationGuard, leakage: &Leakage, allowed: Allowed) -> 
     }
     let summary = leakage.summary();
     match allowed {
-        Allowed::Never => {
+        Permission::Never => {
             bail!("{summary}; remove them: a model that was trained on them cannot be measured on them")
         }
-        Allowed::OnRequest => {
+        Permission::OnRequest => {
             bail!(
                 "{summary}; remove them, name the files with which they may share texts (--tolerate, in plans `tolerate`), or give \
                  --allow-evaluation-data (`allow_evaluation_data`) for an experiment; the model's card states either"
             )
         }
-        Allowed::Now => Ok(format!("**{summary}**, which was allowed{tolerated}{uncompared}")),
+        Permission::Now => Ok(format!("**{summary}**, which was allowed{tolerated}{uncompared}")),
     }
 }
 
@@ -140,23 +140,23 @@ pub fn checked(guard: &EvaluationGuard, leakage: &Leakage, allowed: Allowed) -> 
 ///
 /// # Errors
 /// As [`checked`], and when a file of evaluation data cannot be read.
-pub fn of_pairs(
+pub fn check_pairs(
     named: Vec<String>,
     files: ComparedFiles<'_>,
     path: &Path,
     pairs: &[FunctionPair],
-    allowed: Allowed,
+    allowed: Permission,
 ) -> anyhow::Result<String> {
     let mut leakage = Leakage { found: named, ..Leakage::default() };
     let file = path.to_owned();
     let guard = EvaluationGuard::open(files, std::slice::from_ref(&file))?;
     guard.warnings().for_each(|warning| output::note(&warning));
     leakage.add(&guard, &file, pairs);
-    let told = checked(&guard, &leakage, allowed)?;
+    let statement = checked(&guard, &leakage, allowed)?;
     if !leakage.found.is_empty() {
-        output::note(&format!("warning: {told}"));
+        output::note(&format!("warning: {statement}"));
     } else if !leakage.tolerated().is_empty() {
         output::note(&leakage.tolerated());
     }
-    Ok(told)
+    Ok(statement)
 }

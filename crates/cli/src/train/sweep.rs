@@ -96,7 +96,7 @@ pub fn run(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     // All mistakes are found before the first run.
     let mut runs: Vec<Vec<EncoderArgs>> = Vec::new();
     for combination in &combinations {
-        let of_seeds = (0..args.seeds).map(|n| of_run(args, combination, base.seed + n));
+        let of_seeds = (0..args.seeds).map(|n| run_arguments(args, combination, base.seed + n));
         runs.push(of_seeds.collect::<anyhow::Result<_>>()?);
     }
     let _directories = NewDirectories::create(&args.encoder.out)
@@ -148,7 +148,7 @@ fn combinations(grid: &[String]) -> anyhow::Result<Vec<Vec<String>>> {
 }
 
 /// The arguments of one run, whose settings are checked.
-fn of_run(args: &SweepArgs, combination: &[String], seed: u64) -> anyhow::Result<EncoderArgs> {
+fn run_arguments(args: &SweepArgs, combination: &[String], seed: u64) -> anyhow::Result<EncoderArgs> {
     let mut run = args.encoder.clone();
     run.settings.extend(combination.iter().map(|setting| in_toml(setting)));
     run.settings.push(format!("seed={seed}"));
@@ -244,10 +244,10 @@ fn page(
     runs: &[Vec<EncoderArgs>],
     results: &[Vec<RunResult>],
 ) -> String {
-    let of = |(run, result): (&EncoderArgs, &RunResult)| {
+    let curve = |(run, result): (&EncoderArgs, &RunResult)| {
         training_run(&relative(&run.out, &args.encoder.out), &result.losses, &result.evaluations)
     };
-    let curves: Vec<TrainingRun> = runs.iter().flatten().zip(results.iter().flatten()).map(of).collect();
+    let curves: Vec<TrainingRun> = runs.iter().flatten().zip(results.iter().flatten()).map(curve).collect();
     let varied: Vec<&str> = args.grid.iter().map(|axis| key(axis)).chain(["seed"]).collect();
     let mut facts = facts_of(base);
     facts.retain(|(name, _)| !varied.contains(&name.as_str()));

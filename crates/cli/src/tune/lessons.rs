@@ -15,17 +15,17 @@ use quarry_text::near::NearIndex;
 
 use super::TuneArgs;
 use crate::output;
-use crate::train::{Allowed, training_pairs};
+use crate::train::{Permission, training_pairs};
 
 /// Similarity from which the code of a pair is that of a function.
 const SAME_CODE: f64 = 0.9;
 
 /// The questions of a tree, and the pairs to learn from. No function is on both sides, whichever code asks.
-pub fn of(args: &TuneArgs, files: &[SourceFile]) -> anyhow::Result<(HoldOut, Vec<FunctionPair>)> {
+pub fn collect(args: &TuneArgs, files: &[SourceFile]) -> anyhow::Result<(HoldOut, Vec<FunctionPair>)> {
     let mut options =
         SelfBenchmarkOptions { queries: usize::MAX, seed: args.seed, ..SelfBenchmarkOptions::default() };
     options.history.commits = args.commits;
-    let functions = Functions::of(files);
+    let functions = Functions::collect(files);
     let benchmark = questions_about(&functions, &args.path, files, Vec::new(), &options);
     benchmark.notes.iter().for_each(|text| output::note(text));
     let is_held_out = held_out_functions(&functions, args.hold_out, args.seed);
@@ -42,7 +42,7 @@ pub fn of(args: &TuneArgs, files: &[SourceFile]) -> anyhow::Result<(HoldOut, Vec
     }
     if let Some(path) = &args.pairs {
         let files = ComparedFiles { named: &args.exclude, ..ComparedFiles::default() };
-        let (lessons, _) = training_pairs(path, files, Allowed::Never)?;
+        let (lessons, _) = training_pairs(path, files, Permission::Never)?;
         add(lessons, &functions, &is_held_out, &mut split, &mut pairs);
     }
     Ok((split, pairs))

@@ -183,12 +183,13 @@ fn row(
     after: &[Values],
     bootstrap: &Bootstrap,
 ) -> Result<Row, MetricsError> {
-    let of = |values: &[Values], value: fn(&Values) -> f64| values.iter().map(value).collect::<Vec<f64>>();
+    let collect =
+        |values: &[Values], value: fn(&Values) -> f64| values.iter().map(value).collect::<Vec<f64>>();
     let means = |values: &[Values]| {
-        let mean = |value| of(values, value).iter().sum::<f64>() / values.len() as f64;
+        let mean = |value| collect(values, value).iter().sum::<f64>() / values.len() as f64;
         Means { ndcg: mean(|values| values.ndcg), mrr: mean(|values| values.mrr) }
     };
-    let ndcg = |values: &[Values]| of(values, |values| values.ndcg);
+    let ndcg = |values: &[Values]| collect(values, |values| values.ndcg);
     let found = compare_paired(&ndcg(before), &ndcg(after), before.len(), bootstrap)?;
     Ok(Row {
         source,
@@ -209,17 +210,17 @@ mod tests {
     use super::*;
 
     /// The report on two sources of 40 questions, whose values change by `changes` on average.
-    fn of(changes: [f64; 2]) -> Report {
+    fn report_on(changes: [f64; 2]) -> Report {
         let query = LabeledQuery { text: String::new(), answers: vec![] };
         let questions = Questions { queries: vec![query; 40], ..Questions::default() };
         let set = |source| QuerySet { source, view: View::default(), questions: questions.clone() };
         let held_out = vec![set(QuerySource::Docstring), set(QuerySource::Commit)];
         let values = |change: f64| -> Vec<Vec<Values>> {
-            let of = |change: f64| {
+            let changed = |change: f64| {
                 let value = |n: usize| 0.5 + change + (n * 37 % 40) as f64 / 400.0 * change.signum();
                 (0..40).map(|n| Values { ndcg: value(n), mrr: value(n) }).collect()
             };
-            vec![of(0.0), of(change)]
+            vec![changed(0.0), changed(change)]
         };
         let split = HoldOut { held_out, ..HoldOut::default() };
         Report::new(&split, 100, &changes.map(values), &Bootstrap::default()).unwrap()
@@ -227,12 +228,12 @@ mod tests {
 
     #[test]
     fn only_what_is_better_and_by_no_source_worse_is_kept() {
-        assert!(of([0.1, 0.0]).is_better);
-        let worse = of([0.6, -0.1]);
+        assert!(report_on([0.1, 0.0]).is_better);
+        let worse = report_on([0.6, -0.1]);
         assert!(worse.overall.difference > 0.0 && worse.overall.p < 0.05 && !worse.is_better);
         assert!(worse.decision("tree", false).contains("worse by commit"));
-        let same = of([0.0, 0.0]);
+        let same = report_on([0.0, 0.0]);
         assert!(!same.is_better && same.overall.p > 0.9);
-        assert!(!of([-0.1, -0.1]).is_better);
+        assert!(!report_on([-0.1, -0.1]).is_better);
     }
 }

@@ -186,7 +186,7 @@ fn place(location: &Value) -> (&str, u64, u64) {
 }
 
 #[test]
-fn what_is_not_saved_is_ranked_as_it_stands_and_never_written() {
+fn unsaved_documents_are_ranked_and_never_written() {
     let mut client = Client::start();
     let on_disk = |client: &Client| {
         let output = quarry(client.directory.path())
@@ -317,7 +317,7 @@ fn changed_files_are_found() {
 }
 
 #[test]
-fn progress_is_told_to_clients_that_show_it() {
+fn progress_is_sent_to_clients_that_show_it() {
     let mut client = Client::spawn(&["--index", "index"]);
     client.initialize(&["tree"], json!({"window": {"workDoneProgress": true}}));
     client.search("open a socket");
@@ -431,11 +431,11 @@ fn folders_beyond_the_limit_are_stated() {
     let names: Vec<&str> = std::iter::once("tree").chain(names.iter().map(String::as_str)).collect();
     client.initialize(&names, json!({}));
     assert!(has(&client.search("open a socket"), "connect"));
-    let told = |client: &Client| -> Vec<String> {
+    let logged = |client: &Client| -> Vec<String> {
         let shown = client.notices.iter().filter(|notice| notice["method"] == "window/showMessage");
         shown.map(|notice| notice["params"]["message"].as_str().unwrap().to_owned()).collect()
     };
-    let messages = told(&client);
+    let messages = logged(&client);
     assert!(
         matches!(&messages[..], [only] if only.contains("first 64 folders; 3 more are left out")),
         "{messages:?}"
@@ -445,12 +445,12 @@ fn folders_beyond_the_limit_are_stated() {
         names[1..9].iter().map(|name| json!({"uri": client.uri(name), "name": name})).collect();
     client.notify("workspace/didChangeWorkspaceFolders", json!({"event": {"added": [], "removed": removed}}));
     assert!(has(&client.search("open a socket"), "connect"));
-    assert_eq!(told(&client).len(), 1);
+    assert_eq!(logged(&client).len(), 1);
     client.end();
 }
 
 #[test]
-fn the_exit_code_tells_whether_the_end_was_orderly() {
+fn the_exit_code_says_whether_the_shutdown_was_orderly() {
     let code = |client: &mut Client| {
         client.stdin = None;
         client.process.wait().unwrap().code()

@@ -28,7 +28,7 @@ pub struct Problem {
 /// rankings and labels refer to ids in the files of queries, documents and pairs, if there are such files. Lists at
 /// most `max_listed` problems per file. Only hashes of ids and texts are kept in memory.
 pub fn check(sources: &[Source], max_listed: usize) -> Result<Vec<Checked>, FormatError> {
-    let mut known = Known::new(sources);
+    let mut known = SeenIds::new(sources);
     // Labels refer to pairs, so they are read after them, as in a conversion.
     let mut order: Vec<&Source> = sources.iter().collect();
     order.sort_by_key(|source| source.format.holds == RecordKind::Labels);
@@ -36,13 +36,13 @@ pub fn check(sources: &[Source], max_listed: usize) -> Result<Vec<Checked>, Form
 }
 
 /// Hashes of the ids in all files so far.
-struct Known {
+struct SeenIds {
     queries: Option<HashSet<u128>>,
     documents: Option<HashSet<u128>>,
     pairs: Option<HashSet<u128>>,
 }
 
-impl Known {
+impl SeenIds {
     /// Ids are only known for records in a separate file; other references cannot be checked.
     fn new(sources: &[Source]) -> Self {
         let has = |holds| sources.iter().any(|source| source.format.holds == holds).then(HashSet::new);

@@ -52,7 +52,7 @@ impl ComparedCode {
     /// A code; its language is recognized if its name is not known.
     pub fn new(code: &str, language: Option<&str>) -> Self {
         let code = &*undisguised(code);
-        let mut compared = Self::of_text(code);
+        let mut compared = Self::from_text(code);
         let language = language.and_then(language_called).or_else(|| language_of_function(code));
         let Some(language) = language else { return compared };
         let found = comparable(language, code);
@@ -77,7 +77,7 @@ impl ComparedCode {
     }
 
     /// A code in an unknown language.
-    pub fn of_text(code: &str) -> Self {
+    pub fn from_text(code: &str) -> Self {
         let lines = code.match_indices('\n').map(|(at, _)| at + 1);
         let starts = std::iter::once(0).chain(lines).take(MAX_STARTS).map(|at| &code[at..]);
         let starts = starts.filter(|text| identifiers(text).take(MIN_CODE_WORDS).count() == MIN_CODE_WORDS);
@@ -85,7 +85,7 @@ impl ComparedCode {
         Self {
             starts: starts.map(fingerprint).collect(),
             exact: vec![layout_hash(code) as u64],
-            near: vec![Shingles::of_identifiers(code)],
+            near: vec![Shingles::from_identifiers(code)],
             is_long,
             documentation: Vec::new(),
             is_blank: code.trim().is_empty(),
@@ -196,7 +196,7 @@ pub struct TextSet {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Added {
+pub enum Insertion {
     /// It is new.
     New,
     /// An equal one, or a blank text, which is equal to none.
@@ -220,25 +220,25 @@ impl TextSet {
         Self { queries, stems, codes, near: near.map(NearIndex::new), with_short }
     }
 
-    pub fn add_query(&mut self, query: &ComparedQuery) -> Added {
+    pub fn add_query(&mut self, query: &ComparedQuery) -> Insertion {
         if query.n_words == 0 {
-            return Added::Known;
+            return Insertion::Known;
         }
         if query.n_words < MIN_QUERY_WORDS && !self.with_short {
-            return Added::Short;
+            return Insertion::Short;
         }
         if query.stems.len() >= MIN_QUERY_WORDS && self.near.is_some() {
             self.stems.insert(query.sum());
         }
-        if self.queries.insert(query.hash) { Added::New } else { Added::Known }
+        if self.queries.insert(query.hash) { Insertion::New } else { Insertion::Known }
     }
 
-    pub fn add_code(&mut self, code: &ComparedCode) -> Added {
+    pub fn add_code(&mut self, code: &ComparedCode) -> Insertion {
         if code.is_blank {
-            return Added::Known;
+            return Insertion::Known;
         }
         if code.starts.is_empty() && code.shingles(self.with_short).is_empty() && !self.with_short {
-            return Added::Short;
+            return Insertion::Short;
         }
         if let Some(near) = &mut self.near {
             let shingles = code.shingles(self.with_short).iter();
@@ -246,7 +246,7 @@ impl TextSet {
         }
         let before = self.codes.len();
         self.codes.extend(code.starts.first().into_iter().chain(&code.exact));
-        if self.codes.len() > before { Added::New } else { Added::Known }
+        if self.codes.len() > before { Insertion::New } else { Insertion::Known }
     }
 
     /// Finds a query: equal but for punctuation and case, or of the same words.
@@ -354,10 +354,13 @@ mod tests {
 
     fn set(near: Option<f64>) -> TextSet {
         let mut set = TextSet::new(near, false);
-        assert_eq!(set.add_code(&ComparedCode::new(CODE, None)), Added::New);
-        assert_eq!(set.add_code(&ComparedCode::new("def f(a): return a", None)), Added::Short);
-        assert_eq!(set.add_query(&ComparedQuery::new("how to sort a list of strings by length")), Added::New);
-        assert_eq!(set.add_query(&ComparedQuery::new("sort list")), Added::Short);
+        assert_eq!(set.add_code(&ComparedCode::new(CODE, None)), Insertion::New);
+        assert_eq!(set.add_code(&ComparedCode::new("def f(a): return a", None)), Insertion::Short);
+        assert_eq!(
+            set.add_query(&ComparedQuery::new("how to sort a list of strings by length")),
+            Insertion::New
+        );
+        assert_eq!(set.add_query(&ComparedQuery::new("sort list")), Insertion::Short);
         set
     }
 
@@ -426,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_a_string_and_what_a_code_does_stays() {
+    fn strings_are_compared_and_comments_are_not() {
         let code = "def f():\n    return '# no comment'";
         assert_eq!(bare_of("python", code), code);
         // The language is recognized if it is not known.

@@ -299,7 +299,7 @@ impl Texts {
 }
 
 /// A pair whose ids are known.
-struct Identified {
+struct IdentifiedPair {
     pair: Box<Pair>,
     query_id: String,
     code_id: String,
@@ -376,7 +376,7 @@ impl<'o> Normalizer<'o> {
                     // They also contain the names.
                     pair.code.tokens = None;
                 }
-                let Identified { pair, query_id, code_id } = self.identified(*pair);
+                let IdentifiedPair { pair, query_id, code_id } = self.identified(*pair);
                 if self.queries.add(&query_id, &pair.query.text).map_err(|()| clash("query", &query_id))? {
                     emit(Record::Query(Query { id: query_id.clone(), text: pair.query.text.clone() }))?;
                 }
@@ -493,7 +493,7 @@ impl<'o> Normalizer<'o> {
     }
 
     /// A pair with the texts of the target, ids on both sides and the known label.
-    fn identified(&mut self, mut pair: Pair) -> Identified {
+    fn identified(&mut self, mut pair: Pair) -> IdentifiedPair {
         let ConvertOptions { tokens, unlabeled, renumber, .. } = *self.options;
         for side in [&mut pair.query, &mut pair.code] {
             if tokens && let Some(tokens) = &side.tokens {
@@ -519,7 +519,7 @@ impl<'o> Normalizer<'o> {
             let known = pair.id.as_ref().and_then(|id| self.labels.remove(&key(id)));
             pair.label = known.or(unlabeled);
         }
-        Identified { pair: Box::new(pair), query_id, code_id }
+        IdentifiedPair { pair: Box::new(pair), query_id, code_id }
     }
 
     /// Writes a judgment, or holds it until all grades of its query and document are known.

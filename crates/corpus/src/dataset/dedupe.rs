@@ -73,7 +73,7 @@ pub fn dedupe(
     max_examples: usize,
 ) -> Result<DedupeReport, FormatError> {
     let staged = out.map(Staged::new).transpose()?;
-    let mut theirs = Seen::new(same);
+    let mut theirs = SeenTexts::new(same);
     for source in against {
         source.for_each_row(&mut |row| {
             let row = row?;
@@ -85,7 +85,7 @@ pub fn dedupe(
             Ok(())
         })?;
     }
-    let mut ours = Seen::new(same);
+    let mut ours = SeenTexts::new(same);
     let mut report =
         DedupeReport { rows: 0, repeated: 0, leaked: 0, leaking: 0, kept: 0, examples: Vec::new() };
     let mut leaking = std::collections::HashSet::new();
@@ -191,7 +191,7 @@ fn text_of(
 }
 
 /// The texts seen so far, with their positions.
-struct Seen {
+struct SeenTexts {
     same: Equality,
     hashes: HashMap<u128, usize>,
     near: NearIndex,
@@ -199,7 +199,7 @@ struct Seen {
     paths: Vec<PathBuf>,
 }
 
-impl Seen {
+impl SeenTexts {
     fn new(same: Equality) -> Self {
         let threshold = if let Equality::Near(threshold) = same { threshold } else { 1.0 };
         Self {

@@ -62,7 +62,7 @@ pub fn draw(
         let drawn = random.sample(n_others, count).ok_or((number, n_others))?;
         let drawn: Vec<usize> = drawn
             .into_iter()
-            .map(|index| nth_other(index, left_out))
+            .map(|index| nth_excluding(index, left_out))
             .map(|index| pool.as_ref().map_or(index, |pool| pool[index]))
             .collect();
         if sampling == Sampling::Rolling {
@@ -74,7 +74,7 @@ pub fn draw(
 }
 
 /// The n-th number (0-based) that is not in the ascending list `left_out`.
-fn nth_other(n: usize, left_out: &[usize]) -> usize {
+fn nth_excluding(n: usize, left_out: &[usize]) -> usize {
     left_out.iter().fold(n, |number, out| number + usize::from(*out <= number))
 }
 
@@ -92,7 +92,7 @@ pub fn mismatches(answers: &[Vec<usize>], random: &mut PythonRandom) -> Option<V
         let mut left_out: Vec<usize> = answers.iter().map(|position| rotated(*position)).collect();
         left_out.sort_unstable();
         let drawn = random.below(n_records - left_out.len())?;
-        Some((first + nth_other(drawn, &left_out)) % n_records)
+        Some((first + nth_excluding(drawn, &left_out)) % n_records)
     };
     answers.iter().enumerate().map(other).collect()
 }
@@ -111,7 +111,7 @@ pub fn different_mismatches(
         let mut same: Vec<usize> = same.copied().collect();
         same.sort_unstable();
         same.dedup();
-        Some(nth_other(random.below(codes.len() - same.len())?, &same))
+        Some(nth_excluding(random.below(codes.len() - same.len())?, &same))
     };
     answers.iter().map(other).collect()
 }

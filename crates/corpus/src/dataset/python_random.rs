@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_nothing_to_draw_from_nothing() {
+    fn nothing_is_drawn_from_an_empty_range() {
         let mut random = PythonRandom::new(1);
         assert_eq!((random.below(0), random.sample(3, 4)), (None, None));
         assert_eq!(random.sample(0, 0), Some(Vec::new()));

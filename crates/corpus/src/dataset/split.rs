@@ -32,7 +32,7 @@ pub struct Part {
 
 /// Queries that stay in one part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Together {
+pub enum QueryGrouping {
     /// Those that are nearly equal or share an answer, directly or through others.
     #[default]
     Related,
@@ -66,7 +66,7 @@ pub struct PartSize {
 pub fn split(
     sources: &[Source],
     parts: &[Part],
-    (seed, together): (u64, Together),
+    (seed, together): (u64, QueryGrouping),
     out: &Path,
 ) -> Result<Vec<PartSize>, FormatError> {
     let staged = Staged::new(out)?;
@@ -158,7 +158,7 @@ fn is_match(record: &Record) -> bool {
 
 #[derive(Default)]
 struct Queries {
-    together: Together,
+    together: QueryGrouping,
     /// Hash of the text by hash of the id, for texts in separate files.
     texts: HashMap<u128, u128>,
     /// The same texts, compared with others as soon as a judgment or pair refers to them.
@@ -183,7 +183,7 @@ impl Queries {
     }
 
     fn count(&mut self, record: &Record) {
-        let groups = self.together == Together::Related;
+        let groups = self.together == QueryGrouping::Related;
         match record {
             Record::Query(query) => {
                 let text = key(&normalized(&query.text));
@@ -258,7 +258,7 @@ impl Queries {
             .map(|(query, (positives, position))| (*position, *positives, *query))
             .collect();
         queries.sort_unstable();
-        if self.together == Together::Equal {
+        if self.together == QueryGrouping::Equal {
             let positives: Vec<usize> = queries.iter().map(|(_, positives, _)| *positives).collect();
             return queries.iter().map(|(_, _, query)| *query).zip(deal(&positives, parts, seed)).collect();
         }

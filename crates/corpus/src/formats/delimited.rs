@@ -10,14 +10,14 @@ use std::path::Path;
 use std::rc::Rc;
 
 pub(super) struct Rows<'p, R> {
-    reader: csv::Reader<Watched<R>>,
+    reader: csv::Reader<TrackingReader<R>>,
     header: StringRecord,
     path: &'p Path,
     given: Rc<RefCell<TrackedBytes>>,
 }
 
 /// A reader that remembers the bytes it returned last, and returns at most a given number.
-struct Watched<R> {
+struct TrackingReader<R> {
     reader: R,
     given: Rc<RefCell<TrackedBytes>>,
 }
@@ -30,7 +30,7 @@ struct TrackedBytes {
     last: Vec<u8>,
 }
 
-impl<R: Read> Read for Watched<R> {
+impl<R: Read> Read for TrackingReader<R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let mut given = self.given.borrow_mut();
         if given.left == 0 {
@@ -60,7 +60,7 @@ impl<'p, R: BufRead> Rows<'p, R> {
             .has_headers(false)
             .flexible(true)
             .delimiter(delimiter)
-            .from_reader(Watched { reader, given: given.clone() });
+            .from_reader(TrackingReader { reader, given: given.clone() });
         let mut rows = Self { reader, header: StringRecord::new(), path, given };
         let mut header = StringRecord::new();
         rows.read(&mut header)?;

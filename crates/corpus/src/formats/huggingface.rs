@@ -105,7 +105,7 @@ fn judgment(row: &Row<'_>, [query, document]: [&str; 2], sink: &mut Sink<'_>) ->
     sink(Record::Judgment(Judgment {
         query: row.text(query),
         document: row.text(document),
-        grade: row.whole("score")?.unwrap_or_default(),
+        grade: row.integer("score")?.unwrap_or_default(),
         language: None,
     }))
 }

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_optional_may_be_missing() {
+    fn optional_fields_may_be_missing() {
         let found = issues(&format!(
             "{{\"id\":\"1\",\"repository\":\"o/n\",\"commit\":\"{COMMIT}\",\"text\":\"t\",\"functions\":[\"a.py:f\"],\"x\":1}}\n\n"
         ))

@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_stands_before_the_text() {
+    fn a_title_precedes_the_text() {
         let document =
             |title: &str| Document { title: title.into(), ..Document::new("d".into(), " x\n".into()) };
         assert_eq!(document("t").full_text(), "t  x\n");
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_language_is_what_the_data_say_or_the_file_tells() {
+    fn the_language_comes_from_the_data_or_the_file_name() {
         for (said, id, expected) in [
             (Some("Golang"), "a.py", Some("go")),
             (Some(" COBOL "), "1", Some("cobol")),

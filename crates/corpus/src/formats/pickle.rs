@@ -161,7 +161,7 @@ impl<R: BufRead> Machine<'_, R> {
                 b'}' => self.stack.push(Slot::Dict(Vec::new(), Vec::new())),
                 b')' => self.tuple(Vec::new())?,
                 b't' => {
-                    let items = self.since_mark()?;
+                    let items = self.pop_mark()?;
                     self.tuple(items)?;
                 }
                 0x85..=0x87 => {
@@ -174,12 +174,12 @@ impl<R: BufRead> Machine<'_, R> {
                     self.append(vec![item], fields, each)?;
                 }
                 b'e' => {
-                    let items = self.since_mark()?;
+                    let items = self.pop_mark()?;
                     self.append(items, fields, each)?;
                 }
                 b's' | b'u' => {
                     let items = if code == b'u' {
-                        self.since_mark()?
+                        self.pop_mark()?
                     } else {
                         let value = self.pop()?;
                         vec![self.pop()?, value]
@@ -312,7 +312,7 @@ impl<R: BufRead> Machine<'_, R> {
         Ok(node)
     }
 
-    fn since_mark(&mut self) -> Result<Vec<Node>, FormatError> {
+    fn pop_mark(&mut self) -> Result<Vec<Node>, FormatError> {
         let mark = self.stack.iter().rposition(|slot| matches!(slot, Slot::Mark));
         let Some(mark) = mark else { return Err(self.broken()) };
         let slots = self.stack.split_off(mark + 1);

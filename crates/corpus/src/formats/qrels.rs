@@ -72,7 +72,7 @@ fn record(
     sink(Record::Judgment(super::Judgment {
         query: row.text(query),
         document: row.text(document),
-        grade: row.whole(grade)?.unwrap_or_default(),
+        grade: row.integer(grade)?.unwrap_or_default(),
         language: None,
     }))
 }
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn beir_ids_may_hold_spaces() {
+    fn beir_ids_may_contain_spaces() {
         let qrels = parse_text("query-id\tcorpus-id\tscore\nq 1\ta b\t1\n").unwrap();
         assert_eq!(qrels["q 1"]["a b"], 1);
     }

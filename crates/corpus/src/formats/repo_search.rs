@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_name_what_is_there() {
+    fn questions_name_existing_files() {
         for (text, words) in [
             ("how\ta.py\nhow a.py\n", "q:2: expected query TAB path"),
             ("\ta.py\n", "q:1: expected query TAB path"),
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_answers_has_no_target() {
+    fn unanswerable_queries_have_no_target() {
         let repositories = parse_rows("a\tr\t\tunanswerable\thow\t\t\n").unwrap();
         assert!(repositories[0].queries[0].targets.is_empty());
     }

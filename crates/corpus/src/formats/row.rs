@@ -31,7 +31,7 @@ impl Kind {
     }
 
     /// Parses a cell of a text table as a value of this kind; returns the cell itself if that fails.
-    pub(crate) fn of_cell(self, cell: &str) -> Value<'_> {
+    pub(crate) fn parse_cell(self, cell: &str) -> Value<'_> {
         let number = match self {
             Self::Whole => cell.trim().parse().ok().map(Value::Whole),
             Self::Number => cell.trim().parse().ok().map(Value::Real),
@@ -178,7 +178,7 @@ impl<'a> Row<'a> {
     }
 
     /// Parses a JSON object. Fields that the format does not have are skipped.
-    pub(crate) fn of_json(line: Line<'a>, format: &'static Format) -> Result<Self, FormatError> {
+    pub(crate) fn from_json(line: Line<'a>, format: &'static Format) -> Result<Self, FormatError> {
         let values = json_values(line.text, format.fields).map_err(|error| {
             let names: Vec<String> = format
                 .fields
@@ -213,7 +213,7 @@ impl<'a> Row<'a> {
     }
 
     /// An integer that fits into the type.
-    pub(crate) fn whole<T: TryFrom<i64>>(&self, name: &str) -> Result<Option<T>, FormatError> {
+    pub(crate) fn integer<T: TryFrom<i64>>(&self, name: &str) -> Result<Option<T>, FormatError> {
         match self.value(name) {
             Value::Whole(number) => match T::try_from(*number) {
                 Ok(number) => Ok(Some(number)),
@@ -233,7 +233,7 @@ impl<'a> Row<'a> {
         name: &str,
         allowed: std::ops::RangeInclusive<i32>,
     ) -> Result<Option<i32>, FormatError> {
-        match self.whole(name)? {
+        match self.integer(name)? {
             Some(number) if !allowed.contains(&number) => Err(self.line.error(
                 format!("`{name}` from {} to {}", allowed.start(), allowed.end()),
                 number.to_string(),

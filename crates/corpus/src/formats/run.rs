@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back_with_the_same_scores() {
+    fn runs_round_trip_with_the_same_scores() {
         let scores = [f32::MAX, 0.1, 1.0 / 3.0, f32::MIN_POSITIVE, 0.0, -2.5];
         let names = ["a", "b", "c", "d", "e", "f"];
         let mut bytes = Vec::new();

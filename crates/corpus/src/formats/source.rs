@@ -78,9 +78,11 @@ impl Source {
             each(row)
         };
         match self.container {
-            Encoding::JsonLines => for_each_line(open(path)?, path, |line| give(Row::of_json(*line, format))),
+            Encoding::JsonLines => {
+                for_each_line(open(path)?, path, |line| give(Row::from_json(*line, format)))
+            }
             Encoding::JsonArray => {
-                for_each_item(open(path)?, path, b'[', |line| give(Row::of_json(*line, format)))
+                for_each_item(open(path)?, path, b'[', |line| give(Row::from_json(*line, format)))
             }
             Encoding::JsonObject => {
                 for_each_item(open(path)?, path, b'{', |line| give(member(*line, format)))
@@ -213,7 +215,7 @@ fn for_each_record(path: &Path, format: &'static Format, each: &mut TakeRow<'_>)
             .zip(&columns)
             .map(|(field, column)| match column.map(|column| &record[column]) {
                 None | Some("") if !field.required => Value::Absent,
-                Some(cell) => field.kind.of_cell(cell),
+                Some(cell) => field.kind.parse_cell(cell),
                 None => Value::Absent,
             })
             .collect();

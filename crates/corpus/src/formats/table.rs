@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_rows_are_reported() {
         for (text, start) in [
             ("a,b\n1,2\n1\n", "t:3: expected 2 fields, found 1 beginning with \"1\";"),
             ("a,a\n1,2\n", "t: expected columns with different names"),

@@ -72,5 +72,5 @@ fn split<'a>(line: &Line<'a>) -> Result<Option<Vec<Value<'a>>>, FormatError> {
             "fix the line, or remove it",
         ));
     };
-    Ok(Some(vec![Value::Text(idx.into()), Kind::Whole.of_cell(label)]))
+    Ok(Some(vec![Value::Text(idx.into()), Kind::Whole.parse_cell(label)]))
 }

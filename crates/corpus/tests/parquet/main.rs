@@ -79,7 +79,7 @@ fn a_configuration_stands_for_its_directories() {
 }
 
 #[test]
-fn what_is_no_such_table_is_refused() {
+fn other_tables_are_refused() {
     let error = records(&fixture("qrels.parquet"), "mteb-corpus").unwrap_err().to_string();
     assert!(error.contains("record 1: expected a column `id`") && error.contains("corpus-id"), "{error}");
     let directory = tempfile::tempdir().unwrap();
@@ -132,7 +132,7 @@ fn broken_files_are_refused_or_read() {
 }
 
 #[test]
-fn what_is_converted_reads_back_the_same() {
+fn converted_tables_read_back_the_same() {
     let directory = tempfile::tempdir().unwrap();
     let fixtures = ["corpus", "queries", "qrels"].map(|name| fixture(&format!("{name}.parquet")));
     let before = sources(&fixtures, "", "test").unwrap();

@@ -38,7 +38,7 @@ impl CachedVectors {
                 let outcome = match remove(&directory, &path, dry_run) {
                     Ok(true) => PruneOutcome::Removed(bytes),
                     Ok(false) => PruneOutcome::InUse,
-                    Err(error) => PruneOutcome::of(Err(error), bytes),
+                    Err(error) => PruneOutcome::new(Err(error), bytes),
                 };
                 Pruned { what, path, outcome }
             })
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_of_a_model_is_left_alone() {
+    fn files_that_belong_to_no_model_are_left_alone() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         let mut store = store(directory.path(), "some/model");
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_locked_stays_and_one_that_is_removed_is_begun_anew() {
+    fn locked_files_are_kept_and_removed_files_are_started_again() {
         let directory = tempfile::tempdir().unwrap();
         let (mut one, mut other) = (store(directory.path(), "m"), store(directory.path(), "m"));
         one.put(&[(1, vec![0.5, 0.25])]);
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn vectors_are_for_their_user_alone() {
+    fn vectors_are_private() {
         use std::os::unix::fs::PermissionsExt;
 
         let directory = tempfile::tempdir().unwrap();

@@ -71,7 +71,7 @@ impl FileEntities {
     }
 
     /// The entities of a unit, as a function and as a class or top-level function.
-    fn of_unit<'n>(&self, kind: UnitKind, name: &'n str) -> [Option<&'n str>; 2] {
+    fn unit_entities<'n>(&self, kind: UnitKind, name: &'n str) -> [Option<&'n str>; 2] {
         let has_constructor = || self.functions.contains(&format!("{name}{CONSTRUCTOR}"));
         let function = match kind {
             UnitKind::Function | UnitKind::Method => self.function(name),
@@ -114,7 +114,7 @@ impl<'i> Entities<'i> {
         for &unit in units {
             let hit = self.index.unit(unit);
             let [function, module] =
-                self.file(&hit.path).map_or([None, None], |file| file.of_unit(hit.kind, &hit.name));
+                self.file(&hit.path).map_or([None, None], |file| file.unit_entities(hit.kind, &hit.name));
             let of_levels = [function, module].map(|name| name.map(|name| format!("{}:{name}", hit.path)));
             let of_levels = of_levels.into_iter().chain([Some(hit.path.clone())]);
             for ((found, seen), entity) in found.iter_mut().zip(&mut seen).zip(of_levels) {
@@ -139,7 +139,7 @@ impl<'i> Entities<'i> {
                 file.hits().filter(|hit| hit.start_line <= *end && *start <= hit.end_line).collect();
             for hit in hits {
                 let [function, _] =
-                    self.file(path).map_or([None, None], |file| file.of_unit(hit.kind, &hit.name));
+                    self.file(path).map_or([None, None], |file| file.unit_entities(hit.kind, &hit.name));
                 let function = function.map(|name| format!("{path}:{name}"));
                 found.extend(function.filter(|function| !found.contains(function)));
             }
@@ -228,7 +228,7 @@ mod tests {
             (Module, "", [None, None]),
             (Section, "A > B", [None, None]),
         ] {
-            assert_eq!(file.of_unit(kind, name), expected, "{name}");
+            assert_eq!(file.unit_entities(kind, name), expected, "{name}");
         }
     }
 

@@ -11,7 +11,7 @@ use quarry_metrics::significance::mean;
 use quarry_walk::{FileFlags, path_flags};
 use serde::Serialize;
 
-use super::{Asked, MAX_TOKENS};
+use super::{EvaluatedIssue, MAX_TOKENS};
 
 /// Ranks up to which the first place counts as found, and up to which hunks are counted.
 const HIT_RANKS: [usize; 3] = [1, 5, 10];
@@ -89,7 +89,7 @@ impl FoundLines {
 }
 
 /// The means of a method over the asked issues that `counts` accepts; `None` if none of them has changed lines.
-pub(super) fn summary(asked: &[&Asked], method: usize) -> Option<LinesSummary> {
+pub(super) fn summary(asked: &[&EvaluatedIssue], method: usize) -> Option<LinesSummary> {
     let found: Vec<BTreeMap<String, f64>> =
         asked.iter().filter_map(|asked| Some(asked.answers[method].lines.as_ref()?.metrics())).collect();
     let names = found.first()?.keys();

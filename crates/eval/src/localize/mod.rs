@@ -98,7 +98,7 @@ impl fmt::Display for Localizer {
 
 /// Directories of repositories, and of trees and indexes.
 #[derive(Clone, Copy)]
-pub struct Places<'a> {
+pub struct Directories<'a> {
     /// Directories with clones, bare or not; the first one that contains a repository is used.
     pub mirrors: &'a [PathBuf],
     /// Directory for the tree of each repository and the index of each commit, which later runs reuse.
@@ -150,7 +150,7 @@ pub struct Answer {
 
 /// An evaluated issue.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct EvaluatedIssue {
     /// Index of the issue.
     pub issue: usize,
     /// Gold entities of each level: at least one function, or else changed lines.
@@ -188,7 +188,7 @@ impl LeftOut {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
     /// In the order of the issues.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<EvaluatedIssue>,
     /// Number of omitted issues, by reason.
     pub left_out: BTreeMap<LeftOut, usize>,
     /// Number of gold functions of these issues that are missing from the tree and ignored.
@@ -294,7 +294,7 @@ fn documents(
 pub fn localize(
     issues: &[Issue],
     localizers: &[Localizer],
-    places: Places<'_>,
+    places: Directories<'_>,
     load: &LoadModel<'_>,
     on_issue: &dyn Fn(),
 ) -> Result<Outcome, EvalError> {
@@ -303,7 +303,7 @@ pub fn localize(
     let model = |finder: &Finder<'_>| Some(finder.embedder()??.id().to_owned());
     let mut outcome = Outcome { models: finders.iter().map(model).collect(), ..Outcome::default() };
     each_commit(issues, places, &mut outcome, on_issue, &mut |indexes, snapshot, numbers, outcome| {
-        let asking = Asking { issues, finders: &finders, load, places };
+        let asking = CommitQueries { issues, finders: &finders, load, places };
         asking.ask_commit(indexes, snapshot, numbers, outcome)
     })?;
     outcome.asked.sort_by_key(|asked| asked.issue);
@@ -321,7 +321,7 @@ type OnCommit<'a> =
 /// function or commit are counted in `outcome`.
 pub(crate) fn each_commit(
     issues: &[Issue],
-    places: Places<'_>,
+    places: Directories<'_>,
     outcome: &mut Outcome,
     on_issue: &dyn Fn(),
     on_commit: OnCommit<'_>,
@@ -378,11 +378,11 @@ struct Repository<'a> {
 }
 
 /// Queries of a commit.
-struct Asking<'a> {
+struct CommitQueries<'a> {
     issues: &'a [Issue],
     finders: &'a [Finder<'a>],
     load: &'a LoadModel<'a>,
-    places: Places<'a>,
+    places: Directories<'a>,
 }
 
 impl Repository<'_> {
@@ -439,7 +439,7 @@ impl Repository<'_> {
     }
 }
 
-impl Asking<'_> {
+impl CommitQueries<'_> {
     fn ask_commit(
         &self,
         indexes: &CommitIndexes<'_>,
@@ -448,7 +448,7 @@ impl Asking<'_> {
         outcome: &mut Outcome,
     ) -> Result<(), EvalError> {
         let paths: HashSet<&str> = snapshot.paths().collect();
-        let mut asked: Vec<Asked> = Vec::new();
+        let mut asked: Vec<EvaluatedIssue> = Vec::new();
         // A method without an index of its own reads that of the first method that has one.
         let default = self.finders.iter().find_map(Finder::embedder).flatten();
         for (position, finder) in self.finders.iter().enumerate() {
@@ -467,7 +467,7 @@ impl Asking<'_> {
                         *outcome.left_out.entry(LeftOut::GoldNotInTree).or_default() += 1;
                     } else {
                         outcome.absent_gold += absent;
-                        asked.push(Asked { issue: number, gold, answers: Vec::new() });
+                        asked.push(EvaluatedIssue { issue: number, gold, answers: Vec::new() });
                     }
                 }
             }
@@ -490,7 +490,7 @@ impl Asking<'_> {
     }
 }
 
-impl Asking<'_> {
+impl CommitQueries<'_> {
     /// The changed lines of an issue among ranked units and in the code for an agent; `None` if it has none.
     fn lines(
         &self,

@@ -5,7 +5,7 @@ use quarry_corpus::formats::localize::Issue;
 use quarry_metrics::table::Table;
 
 use super::report::ranking;
-use super::{Asked, Outcome};
+use super::{EvaluatedIssue, Outcome};
 use crate::report::{document, table};
 
 /// Number of functions of each method that are shown.
@@ -28,7 +28,7 @@ impl Outcome {
     }
 }
 
-fn section(issue: &Issue, asked: &Asked, methods: &[String]) -> Markup {
+fn section(issue: &Issue, asked: &EvaluatedIssue, methods: &[String]) -> Markup {
     let gold = &asked.gold[0];
     let rank = |function: &String, found: &[String]| {
         found.iter().position(|entity| entity == function).map_or("-".to_owned(), |at| (at + 1).to_string())

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::entity::{Level, Levels};
 use super::lines::{self, LinesSummary};
-use super::{Answer, Asked, Localizer, Outcome, measures};
+use super::{Answer, EvaluatedIssue, Localizer, Outcome, measures};
 use crate::EvalError;
 use crate::evaluation::{Comparison, Evaluation, Summary, compare};
 
@@ -71,7 +71,7 @@ pub struct Summaries {
 impl Summaries {
     /// Those of a level.
     #[must_use]
-    pub fn of(&self, level: Level) -> &Summary {
+    pub fn get(&self, level: Level) -> &Summary {
         match level {
             Level::Functions => &self.functions,
             Level::Modules => &self.modules,
@@ -135,14 +135,15 @@ fn values(measures: &[Measure], gold: &[String], found: &[String]) -> Vec<f64> {
 #[must_use]
 pub fn evaluation(
     issues: &[Issue],
-    asked: &[Asked],
+    asked: &[EvaluatedIssue],
     (method, level): (usize, Level),
     counts: &dyn Fn(&Issue) -> bool,
 ) -> Evaluation {
     let measures = measures();
     let level = level as usize;
     let counted = asked.iter().filter(|asked| counts(&issues[asked.issue]) && !asked.gold[level].is_empty());
-    let values = |asked: &Asked| values(&measures, &asked.gold[level], &asked.answers[method].found[level]);
+    let values =
+        |asked: &EvaluatedIssue| values(&measures, &asked.gold[level], &asked.answers[method].found[level]);
     let mut queries: Vec<(String, Vec<f64>)> =
         counted.map(|asked| (issues[asked.issue].id.clone(), values(asked))).collect();
     queries.sort_unstable_by(|a, b| a.0.cmp(&b.0));
@@ -156,18 +157,19 @@ fn summaries(
     counts: &dyn Fn(&Issue) -> bool,
     bootstrap: &Bootstrap,
 ) -> Result<Summaries, EvalError> {
-    let of = |level| match evaluation(issues, &outcome.asked, (method, level), counts) {
+    let summary = |level| match evaluation(issues, &outcome.asked, (method, level), counts) {
         // Changed lines may all be outside of functions.
         none if none.queries.is_empty() => {
             Ok(Summary { queries: 0, metrics: BTreeMap::new(), intervals: BTreeMap::new() })
         }
         found => found.summary(bootstrap),
     };
-    let counted: Vec<&Asked> = outcome.asked.iter().filter(|asked| counts(&issues[asked.issue])).collect();
+    let counted: Vec<&EvaluatedIssue> =
+        outcome.asked.iter().filter(|asked| counts(&issues[asked.issue])).collect();
     Ok(Summaries {
-        functions: of(Level::Functions)?,
-        modules: of(Level::Modules)?,
-        files: of(Level::Files)?,
+        functions: summary(Level::Functions)?,
+        modules: summary(Level::Modules)?,
+        files: summary(Level::Files)?,
         lines: lines::summary(&counted, method),
     })
 }
@@ -299,7 +301,7 @@ mod tests {
             lines: Vec::new(),
             source: "s".into(),
         };
-        let asked = |(number, found): (usize, &&[&str])| Asked {
+        let asked = |(number, found): (usize, &&[&str])| EvaluatedIssue {
             issue: number,
             gold: [owned(&["a.py:f", "a.py:g"]), owned(&["a.py:f", "a.py:g"]), owned(&["a.py"])],
             answers: vec![Answer {

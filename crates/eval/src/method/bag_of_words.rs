@@ -62,7 +62,7 @@ impl BagOfWords {
         let vocabulary = by_frequency.into_iter().take(size).map(|(token, _)| token.to_owned());
         let postings = Postings::new(&counts, vocabulary);
         let known = |counts: &HashMap<String, u32>| {
-            norm(counts.iter().filter(|(token, _)| postings.of(token).is_some()).map(|(_, count)| *count))
+            norm(counts.iter().filter(|(token, _)| postings.get(token).is_some()).map(|(_, count)| *count))
         };
         let norms = counts.iter().map(known).collect();
         Ok(Self { postings, norms })
@@ -71,7 +71,7 @@ impl BagOfWords {
     fn score(&self, query: &str) -> Vec<f32> {
         let counts = counts(tokens(&query.to_lowercase()));
         let known: Vec<(&[(u32, u32)], u32)> =
-            counts.iter().filter_map(|(token, count)| Some((self.postings.of(token)?, *count))).collect();
+            counts.iter().filter_map(|(token, count)| Some((self.postings.get(token)?, *count))).collect();
         let query_norm = norm(known.iter().map(|(_, count)| *count));
         // Integers, so that equal cosines are exactly equal whatever the order of the sum.
         let mut products = vec![0_u64; self.norms.len()];

@@ -32,12 +32,12 @@ impl PairScorer for CrossEncoder {
 }
 
 /// A cross-encoder that remembers what it said, for searches that are done again with other weights.
-pub(crate) struct Remembering {
+pub(crate) struct CachedCrossEncoder {
     model: CrossEncoder,
     known: Mutex<HashMap<(String, String), f32>>,
 }
 
-impl Remembering {
+impl CachedCrossEncoder {
     /// Loads a directory.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Remembering {
     }
 }
 
-impl PairModel for Remembering {
+impl PairModel for CachedCrossEncoder {
     fn id(&self) -> &str {
         self.model.id()
     }
@@ -74,10 +74,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_said_is_said_again() {
+    fn scores_are_remembered() {
         let directory =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures/tiny-cross-bert");
-        let model = Remembering::load(&directory).unwrap();
+        let model = CachedCrossEncoder::load(&directory).unwrap();
         let pairs = [("sort a list", "def sort(values):"), ("one", "read every line"), ("one", "")];
         let direct = model.model.log_odds(&pairs).unwrap();
         let first = model.log_odds(&pairs[1..]).unwrap();

@@ -362,7 +362,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_reads_back(method in method()) {
+        fn expressions_round_trip(method in method()) {
             let shown = method.to_string();
             prop_assert_eq!(shown.parse::<Method>(), Ok(method), "{}", shown);
         }

@@ -55,7 +55,7 @@ impl LuceneBm25 {
     fn score(&self, query: &str) -> Vec<f32> {
         let mut scores = vec![0.0_f64; self.saturations.len()];
         for token in tokens(query) {
-            let Some(list) = self.postings.of(&token) else { continue };
+            let Some(list) = self.postings.get(&token) else { continue };
             let (n, with_term) = (self.n_with_tokens as f64, list.len() as f64);
             let weight = (1.0 + (n - with_term + 0.5) / (with_term + 0.5)).ln() as f32;
             for &(document, count) in list {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_rounded_as_a_byte_holds_them() {
+    fn lengths_are_rounded_to_a_byte() {
         // Values of SmallFloat.byte4ToInt(SmallFloat.intToByte4(length)): 8 steps for each doubling beyond 40.
         for (length, expected) in [
             (0, 0),

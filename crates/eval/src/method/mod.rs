@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn each_method_finds_what_it_looks_at() {
+    fn each_method_finds_by_its_own_evidence() {
         let texts = ["aaab", "abbb zebra", "zebra crossing"];
         assert_eq!(scores(&Method::Bm25, &texts, "crossing")[..2], [0.0, 0.0]);
         assert!(scores(&Method::Bm25, &texts, "crossing")[2] > 0.0);
@@ -376,11 +376,11 @@ mod tests {
             ModelName::Builtin | ModelName::Reranker => Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>),
             other => panic!("{other:?} is not needed"),
         };
-        let of = |method: Method| {
+        let scores = |method: Method| {
             let prepared = method.prepare(documents(&texts)[..].into(), &load, &mut |_| {}).unwrap();
             prepared.scorer.scores(&[&asked("zebra bbb")]).unwrap().remove(0)
         };
-        let (fast, best) = (of(Method::Hybrid), of(Method::Best));
+        let (fast, best) = (scores(Method::Hybrid), scores(Method::Best));
         assert!(fast[0] > fast[1], "{fast:?}");
         assert!(best[1] > best[0] && best[0] > best[2], "{best:?}");
         // The best one keeps its score.

@@ -28,7 +28,7 @@ impl Postings {
     }
 
     /// The documents that contain a token, ascending, with counts; `None` for a token that is not in the vocabulary.
-    pub(super) fn of(&self, token: &str) -> Option<&[(u32, u32)]> {
+    pub(super) fn get(&self, token: &str) -> Option<&[(u32, u32)]> {
         self.vocabulary.get(token).map(|&position| &self.lists[position][..])
     }
 }

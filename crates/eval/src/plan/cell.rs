@@ -145,7 +145,7 @@ impl Store {
 
 /// A method on a part of a data set, whose queries are read from the cells.
 #[derive(Debug, Clone, Copy)]
-pub struct QueriesOf<'a> {
+pub struct QueryCells<'a> {
     /// The data set.
     pub dataset: &'a DatasetResults,
     /// A part of it.
@@ -154,7 +154,7 @@ pub struct QueriesOf<'a> {
     pub method: &'a MethodResults,
 }
 
-impl QueriesOf<'_> {
+impl QueryCells<'_> {
     /// The queries in the order of their values, from the cells in the directory of the results. Another process may
     /// write there: cells are written whole, and do not change. `None` if no cell has these values.
     ///

@@ -16,7 +16,7 @@ mod run;
 mod tables;
 mod training;
 
-pub use cell::{Cell, FirstDocument, QueriesOf, RankedQuery, Store, write_whole};
+pub use cell::{Cell, FirstDocument, QueryCells, RankedQuery, Store, write_whole};
 pub use identity::{Identity, Input, Program, running_build};
 pub use noise::{JudgedRank, NoisyMean};
 pub(crate) use page::RELIABILITY;

@@ -104,7 +104,7 @@ pub(super) fn add_label_errors(
     for (name, means) in names.into_iter().zip(means) {
         let plain: Vec<Option<f64>> = methods.iter().map(|(metrics, _)| metrics.get(name).copied()).collect();
         for (number, (_, with_errors)) in methods.iter_mut().enumerate() {
-            let (mean, interval) = means.of(number);
+            let (mean, interval) = means.mean(number);
             let against_baseline = baseline.filter(|baseline| *baseline != number).and_then(|baseline| {
                 Some(means.difference(baseline, number, plain[number]? - plain[baseline]?))
             });

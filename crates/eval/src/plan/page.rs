@@ -15,30 +15,30 @@ impl Results {
         let mut page = format!("# {}\n", self.title);
         paragraph(&mut page, &self.introduction);
         if let Some(training) = self.training_table() {
-            under(&mut page, "Trained models:", &training);
+            write_table(&mut page, "Trained models:", &training);
             paragraph(&mut page, "Evaluation data among their pairs:");
             page.push('\n');
-            for told in self.evaluation_data() {
-                let _ = writeln!(page, "- {told}");
+            for statement in self.evaluation_data() {
+                let _ = writeln!(page, "- {statement}");
             }
         }
         for dataset in &self.datasets {
             let _ = write!(page, "\n## {}\n", dataset.name);
             paragraph(&mut page, &dataset.description);
             for (measure, table) in dataset.overview() {
-                under(&mut page, &format!("By part, {measure}:"), &table);
+                write_table(&mut page, &format!("By part, {measure}:"), &table);
             }
             for part in &dataset.parts {
                 self.write_part(&mut page, dataset, part);
             }
             if let Some(figures) = dataset.figures_table() {
-                under(&mut page, "Derived figures:", &figures);
+                write_table(&mut page, "Derived figures:", &figures);
             }
             if let Some(reliability) = dataset.reliability_table() {
-                under(&mut page, RELIABILITY, &reliability);
+                write_table(&mut page, RELIABILITY, &reliability);
             }
             if !dataset.references.is_empty() {
-                under(&mut page, "Reference points:", &dataset.references_table());
+                write_table(&mut page, "Reference points:", &dataset.references_table());
             }
             if !dataset.discrepancies.is_empty() {
                 paragraph(&mut page, "Where papers and released code differ:");
@@ -65,17 +65,17 @@ impl Results {
         if dataset.parts.len() > 1 {
             let _ = write!(page, "\n### {}\n", part.name);
         }
-        let counts = format!("{}. {}", part.counts(), self.note(dataset));
-        under(page, &counts, &part.methods_table(&dataset.baseline));
+        let counts = format!("{}. {}", part.counts(), self.table_note(dataset));
+        write_table(page, &counts, &part.methods_table(&dataset.baseline));
         let first = part.measures.first().map_or("", String::as_str);
         if let Some(differences) = part.differences_table(&dataset.baseline) {
-            under(page, &format!("Differences in {first}, query by query:"), &differences);
+            write_table(page, &format!("Differences in {first}, query by query:"), &differences);
         }
         if let Some(errors) = part.label_errors_table() {
-            under(page, DatasetResults::LABEL_ERRORS, &errors);
+            write_table(page, DatasetResults::LABEL_ERRORS, &errors);
         }
         if !part.strata.is_empty() {
-            under(
+            write_table(
                 page,
                 &format!("By {}, {first}:", part.stratum_name),
                 &part.strata_table(&dataset.references),
@@ -83,7 +83,11 @@ impl Results {
         }
         // With several parts, slices would fill most of the page; the HTML page shows them.
         for slices in part.slices.iter().filter(|_| dataset.parts.len() == 1) {
-            under(page, &format!("Queries by {}, {first}:", slices.property), &part.slices_table(slices));
+            write_table(
+                page,
+                &format!("Queries by {}, {first}:", slices.property),
+                &part.slices_table(slices),
+            );
         }
     }
 }
@@ -94,7 +98,7 @@ fn paragraph(page: &mut String, text: &str) {
     }
 }
 
-fn under(page: &mut String, text: &str, table: &Table) {
+fn write_table(page: &mut String, text: &str, table: &Table) {
     paragraph(page, text);
     let _ = write!(page, "\n{}", table.render(Layout::Markdown));
 }

@@ -3,7 +3,7 @@
 use super::noise::add_label_errors;
 use super::{Cell, DatasetPlan, Input, Plan, Reference};
 use crate::EvalError;
-use crate::evaluation::most_moved;
+use crate::evaluation::largest_changes;
 use crate::protocol::{
     OF_TRAINING, Outcome, Part, Values, discrepancy, over_seeds, protocol, reliability as reliability_of,
 };
@@ -482,7 +482,7 @@ fn moved(
     let (before, after) = (&methods[baseline], &methods[best]);
     let sides: Vec<Vec<&super::RankedQuery>> =
         [baseline, best].map(|index| queries[index].values().collect()).into();
-    most_moved(&before.values, &after.values, MOVED)
+    largest_changes(&before.values, &after.values, MOVED)
         .into_iter()
         .map(|position| Moved {
             text: sides[0][position].text.clone(),

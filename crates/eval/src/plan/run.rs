@@ -241,7 +241,8 @@ impl RankedQuery {
                 FirstDocument::new(&document.id, relevant, &document.full_text())
             },
         );
-        let properties = Property::ALL.map(|property| (property, property.of(query, judged, languages)));
+        let properties =
+            Property::ALL.map(|property| (property, property.classify(query, judged, languages)));
         Self { text: query.text.clone(), properties: properties.into(), first, judged: Vec::new() }
     }
 }

@@ -14,7 +14,7 @@ use quarry_metrics::table::Table;
 impl Results {
     /// Explanation of the numbers of a data set's tables.
     #[must_use]
-    pub fn note(&self, dataset: &DatasetResults) -> String {
+    pub fn table_note(&self, dataset: &DatasetResults) -> String {
         let bootstrap = &self.bootstrap;
         format!(
             "In brackets: {:.0} % bootstrap interval over queries{}; p: paired bootstrap against {}, two-sided, corrected \
@@ -110,8 +110,8 @@ impl Results {
         for training in &self.training {
             models.entry(&training.evaluation_data).or_default().push(&training.name);
         }
-        let told = models.into_iter().filter(|(told, _)| !told.is_empty());
-        told.map(|(told, names)| format!("{}: {told}", names.join(", "))).collect()
+        let statements = models.into_iter().filter(|(statement, _)| !statement.is_empty());
+        statements.map(|(statement, names)| format!("{}: {statement}", names.join(", "))).collect()
     }
 
     /// The models that were trained; `None` without any.
@@ -170,8 +170,8 @@ impl DatasetResults {
             let names = self.parts.iter().map(|part| part.name.clone());
             let mut table = Table::new(std::iter::once("method".to_owned()).chain(names));
             for (index, method) in first.methods.iter().enumerate() {
-                let of = |part: &PartResults| part.methods.get(index)?.metrics.get(measure).copied();
-                let means = self.parts.iter().map(|part| number(of(part)));
+                let mean = |part: &PartResults| part.methods.get(index)?.metrics.get(measure).copied();
+                let means = self.parts.iter().map(|part| number(mean(part)));
                 table.push(std::iter::once(method.method.clone()).chain(means));
             }
             table

@@ -159,7 +159,7 @@ fn two_methods_are_compared_query_by_query() {
     let part = &dataset.parts[0];
     let queries = |number: usize| {
         let method = &part.methods[number];
-        QueriesOf { dataset, part, method }.read(&directory.path().join("results"))
+        QueryCells { dataset, part, method }.read(&directory.path().join("results"))
     };
     let question = Question { methods: [0, 1], ..Question::default() };
     let compared =
@@ -191,7 +191,7 @@ fn two_methods_are_compared_query_by_query() {
 }
 
 #[test]
-fn what_was_measured_is_not_measured_again_and_comes_out_the_same() {
+fn measured_cells_are_reused_with_the_same_results() {
     let (directory, plan) = (data(), read(PLAN).unwrap());
     let (first, events) = run_in(directory.path(), &plan, true);
     assert_eq!(events, [Event::Started; 3]);
@@ -560,16 +560,17 @@ fn labels_that_err_widen_intervals_and_may_not_keep_an_order() {
     };
     let right = noisy(1e6, 1.0);
     let part = &right.datasets[0].parts[0];
-    let of = |results: &Results, method: usize, measure: &str| {
+    let mean = |results: &Results, method: usize, measure: &str| {
         results.datasets[0].parts[0].methods[method].with_label_errors[measure]
     };
     assert!(!part.methods[0].with_label_errors.contains_key("judged@10"));
     for method in 0..2 {
-        let found = of(&right, method, "mrr");
+        let found = mean(&right, method, "mrr");
         assert!((found.mean - part.methods[method].metrics["mrr"]).abs() < 0.02, "{found:?}");
     }
     let often = noisy(13.0, 7.0);
-    let width = |results: &Results| of(results, 1, "mrr").interval.high - of(results, 1, "mrr").interval.low;
+    let width =
+        |results: &Results| mean(results, 1, "mrr").interval.high - mean(results, 1, "mrr").interval.low;
     assert!(width(&often) > width(&right));
     let page = right.page();
     assert!(page.contains("With the errors of labels") && page.contains("survives"), "{page}");

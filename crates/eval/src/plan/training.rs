@@ -206,7 +206,7 @@ impl RunIdentity<'_> {
 }
 
 /// A run with the directory of its result.
-struct Located {
+struct LocatedRun {
     run: TrainingRun,
     /// Settings of the grid, and the seed if the plan has it.
     varied: Vec<String>,
@@ -317,7 +317,7 @@ impl TrainingPlan {
 
 impl TrainedModels {
     /// The directories of a model, one for each seed.
-    fn of(&self, name: &str) -> &[PathBuf] {
+    fn get(&self, name: &str) -> &[PathBuf] {
         self.directories.get(name).map_or(&[], Vec::as_slice)
     }
 
@@ -325,7 +325,7 @@ impl TrainedModels {
     /// others are in the directory of the data.
     pub(super) fn located(&self, path: &Path, data: &Path, seed: usize) -> PathBuf {
         let Some((name, options)) = trained_name(path) else { return data.join(path) };
-        let directories = self.of(name);
+        let directories = self.get(name);
         let Some(directory) = directories.get(seed).or(directories.first()) else { return data.join(path) };
         if options.is_empty() {
             return directory.clone();
@@ -339,8 +339,8 @@ impl TrainedModels {
     /// Number of seeds over which a method is measured: the number of its trained models with several seeds; those with
     /// one are used with each.
     pub(super) fn n_seeds(&self, paths: &[&Path]) -> Result<usize, EvalError> {
-        let of = |path: &&Path| Some(self.of(trained_name(path)?.0).len());
-        let mut numbers: Vec<usize> = paths.iter().filter_map(of).filter(|n| *n != 1).collect();
+        let n_trained = |path: &&Path| Some(self.get(trained_name(path)?.0).len());
+        let mut numbers: Vec<usize> = paths.iter().filter_map(n_trained).filter(|n| *n != 1).collect();
         numbers.dedup();
         match numbers[..] {
             [] => Ok(1),
@@ -558,7 +558,7 @@ impl TrainingPlan {
         store: &Store,
         models: &TrainedModels,
         trainer: &dyn Trainer,
-    ) -> Result<Vec<Vec<Located>>, EvalError> {
+    ) -> Result<Vec<Vec<LocatedRun>>, EvalError> {
         let read = |Paths(paths): &Paths| -> Result<Vec<Input>, EvalError> {
             paths.iter().map(|path| Input::read(&locations.data, path)).collect()
         };
@@ -599,7 +599,7 @@ impl TrainingPlan {
                 };
                 let directory = store.models().join(identity.hash());
                 let identity = serde_json::to_string_pretty(&identity).unwrap_or_default();
-                of_seeds.push(Located { run, varied, directory, identity });
+                of_seeds.push(LocatedRun { run, varied, directory, identity });
             }
             all.push(of_seeds);
         }
@@ -607,7 +607,7 @@ impl TrainingPlan {
     }
 }
 
-impl Located {
+impl LocatedRun {
     /// Result of the run; trains unless it has ended before.
     fn outcome(
         &self,

@@ -151,7 +151,7 @@ pub(crate) fn over_seeds(by_seed: &[BTreeMap<String, f64>]) -> BTreeMap<String, 
 }
 
 /// The error that there are fewer records than a protocol draws.
-pub(super) fn too_few(path: &Path, (number, found): (usize, usize), count: usize) -> EvalError {
+pub(super) fn too_few_records(path: &Path, (number, found): (usize, usize), count: usize) -> EvalError {
     EvalError::Format(FormatError::File {
         path: path.to_owned(),
         expected: format!("{count} codes that do not answer query {}", number + 1),
@@ -201,9 +201,9 @@ mod tests {
 
     #[test]
     fn figures_over_seeds_have_a_mean_and_a_deviation() {
-        let of = |value| BTreeMap::from([("x".to_owned(), value)]);
-        assert_eq!(over_seeds(&[of(2.0)]), of(2.0));
-        let figures = over_seeds(&[of(1.0), of(3.0)]);
+        let figure = |value| BTreeMap::from([("x".to_owned(), value)]);
+        assert_eq!(over_seeds(&[figure(2.0)]), figure(2.0));
+        let figures = over_seeds(&[figure(1.0), figure(3.0)]);
         check(figures["x"], 2.0);
         check(figures["x deviation"], 2.0_f64.sqrt());
     }

@@ -206,7 +206,7 @@ const OF_RECIPES: [(&str, &[&str]); 6] = [
 ];
 
 /// The discrepancies that concern a model trained with a recipe, by the name of its file without ending.
-pub fn of_recipe(name: &str) -> impl Iterator<Item = &'static Discrepancy> + use<> {
+pub fn recipe_discrepancies(name: &str) -> impl Iterator<Item = &'static Discrepancy> + use<> {
     let of_name = OF_RECIPES.into_iter().filter(|(start, _)| name.starts_with(start));
     let numbers: Vec<&str> = of_name.flat_map(|(_, numbers)| numbers).copied().collect();
     numbers.into_iter().filter_map(discrepancy)

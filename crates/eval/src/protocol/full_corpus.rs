@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_variants_are_told_apart_by_newlines() {
+    fn equal_variants_are_distinguished_by_newlines() {
         let fixture = cosqa_fixture();
         let files = fixture.files(&[("queries", &["pairs.json"]), ("codes", &["codes.json"])]);
         let request = fixture.request("cosqa-ablation", &files);

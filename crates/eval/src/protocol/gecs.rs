@@ -2,7 +2,7 @@
 //!
 //! As in github.com/drndr/gencodesearchnet where that agrees with the paper; its other choices are options.
 
-use super::candidates::{Candidates, DISTRACTORS, SEED, ceiling, over_seeds, rank, too_few};
+use super::candidates::{Candidates, DISTRACTORS, SEED, ceiling, over_seeds, rank, too_few_records};
 use super::matching::best_threshold;
 use super::request::{Request, Sampling};
 use super::{Outcome, Part, Protocol, Role, Values, Verdicts};
@@ -103,7 +103,7 @@ fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
             let path = request.files[role.name].first().map_or(Path::new(""), |path| path.as_path());
             let wanted = request.options.distractors.unwrap_or(DISTRACTORS);
             let lists = ranks.then(|| candidates(request, &set, sampling, seed)).transpose();
-            let lists = lists.map_err(|found| too_few(path, found, wanted))?;
+            let lists = lists.map_err(|found| too_few_records(path, found, wanted))?;
             let mut documents = set.documents.clone();
             let negatives = negatives(&mut documents, set.negatives.as_deref(), set.name, seed);
             let prepared = request.method.prepare(Corpus { documents: &documents, qrels: None })?;

@@ -322,7 +322,7 @@ mod tests {
     use crate::protocol::tests::{Fixture, check, prepare_log_odds, run};
 
     #[test]
-    fn the_best_threshold_stands_between_scores() {
+    fn the_best_threshold_lies_between_scores() {
         // Correct verdicts, below all: 2 of 4; above the first: 3; above the second: 2; above the third: 3; above
         // all: 2.
         let best = best_threshold(&[false, true, false, true], &[0.1, 0.3, 0.5, 0.9]);

@@ -19,7 +19,7 @@ mod request;
 pub(crate) use candidates::over_seeds;
 pub use cosqa_plus::reliability;
 pub(crate) use discrepancies::OF_TRAINING;
-pub use discrepancies::{DISCREPANCIES, Discrepancy, discrepancy, of_recipe};
+pub use discrepancies::{DISCREPANCIES, Discrepancy, discrepancy, recipe_discrepancies};
 pub use full_corpus::mrr_ceiling;
 pub use gecs::generalization;
 pub use outcome::{Outcome, Part, Predictions, VERDICT_MEASURES, Values, Verdict, Verdicts};
@@ -299,7 +299,7 @@ mod tests {
             // Discrepancies in how data sets are built are on data cards, and those in recipes are printed by
             // training.
             let is_of_builds = ["G14", "Q3", "Q12", "W8", "W9", "W10"].contains(number);
-            let is_of_training = of_recipe("cosqa-qa").any(|found| found.number == *number);
+            let is_of_training = recipe_discrepancies("cosqa-qa").any(|found| found.number == *number);
             assert!(is_printed != (is_of_builds || is_of_training), "{number}");
         }
     }

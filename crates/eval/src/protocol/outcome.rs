@@ -133,9 +133,9 @@ impl Part {
     pub fn means(&self) -> BTreeMap<String, f64> {
         match &self.values {
             Values::Rankings(evaluation) => {
-                let of = |index: usize| mean(&[&evaluation.values(index)]);
+                let mean_of = |index: usize| mean(&[&evaluation.values(index)]);
                 let named = evaluation.measures.iter().enumerate();
-                named.map(|(index, measure)| (measure.to_string(), of(index))).collect()
+                named.map(|(index, measure)| (measure.to_string(), mean_of(index))).collect()
             }
             Values::Verdicts(verdicts) => verdicts.means(),
         }
@@ -282,19 +282,19 @@ mod tests {
             let one = move |(score, truth)| ("p".to_owned(), Some(truth).filter(|_| known), score);
             Verdicts::decide(scored.into_iter().map(one), 0.5).unwrap()
         };
-        let of = |verdicts| Part {
+        let part_of = |verdicts| Part {
             name: "p".into(),
             queries: 4,
             documents: 4,
             values: Values::Verdicts(verdicts),
         };
-        let part = of(scored(true));
+        let part = part_of(scored(true));
         let means = part.means();
         // A score at the threshold is not a match.
         assert_eq!((means["accuracy"], means["precision"], means["recall"]), (0.5, 0.5, 0.5));
         assert_eq!(means["roc_auc"], 0.75);
         assert_eq!(part.values_of("accuracy"), Some(vec![1.0, 0.0, 0.0, 1.0]));
-        let hidden = of(scored(false));
+        let hidden = part_of(scored(false));
         assert_eq!(hidden.means(), BTreeMap::from([("predicted_positive".into(), 0.5)]));
         assert_eq!(hidden.values_of("accuracy"), None);
         assert!(Verdicts::decide([("p".into(), None, f64::NAN)], 0.5).is_err());

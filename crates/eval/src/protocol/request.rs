@@ -332,6 +332,6 @@ impl Request<'_> {
 }
 
 fn roles(protocol: &Protocol) -> String {
-    let of = |role: &Role| format!("--{} ({})", role.name, role.formats_text());
-    protocol.roles.iter().map(of).collect::<Vec<_>>().join(", ")
+    let role_text = |role: &Role| format!("--{} ({})", role.name, role.formats_text());
+    protocol.roles.iter().map(role_text).collect::<Vec<_>>().join(", ")
 }

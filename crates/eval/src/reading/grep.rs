@@ -177,19 +177,22 @@ impl Policy for GrepPolicy<'_> {
         let listed = found.iter().take(LISTED);
         let listing: String =
             listed.map(|found| format!("{}:{}\n", found.file.path, found.lines.len())).collect();
-        if !reader.see(&listing, []) {
+        if !reader.read_output(&listing, []) {
             return Ok(());
         }
         match self.grep.unit {
             Unit::Files => {
-                found
-                    .iter()
-                    .all(|Matches { file, .. }| reader.see(&file.text, [(file.path.as_str(), 1..=u32::MAX)]));
+                found.iter().all(|Matches { file, .. }| {
+                    reader.read_output(&file.text, [(file.path.as_str(), 1..=u32::MAX)])
+                });
             }
             Unit::Lines => {
                 found.iter().all(|found| {
-                    let (output, shown) = around(found);
-                    reader.see(&output, shown.into_iter().map(|lines| (found.file.path.as_str(), lines)))
+                    let (output, shown) = context_lines(found);
+                    reader.read_output(
+                        &output,
+                        shown.into_iter().map(|lines| (found.file.path.as_str(), lines)),
+                    )
                 });
             }
             Unit::Functions => {
@@ -209,7 +212,7 @@ impl Policy for GrepPolicy<'_> {
                     let n_lines = (lines.end() + 1).saturating_sub(*lines.start()) as usize;
                     let text = file.text.lines().skip(skipped).take(n_lines);
                     let text: String = text.flat_map(|line| [line, "\n"]).collect();
-                    reader.see(&text, [(file.path.as_str(), (*lines).clone())])
+                    reader.read_output(&text, [(file.path.as_str(), (*lines).clone())])
                 });
             }
         }
@@ -223,7 +226,7 @@ fn number(line: usize) -> u32 {
 }
 
 /// The lines around matches, as `rg -n -C` prints them for one file, and which lines these are.
-fn around(found: &Matches<'_>) -> (String, Vec<RangeInclusive<u32>>) {
+fn context_lines(found: &Matches<'_>) -> (String, Vec<RangeInclusive<u32>>) {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     let n_lines = found.file.text.lines().count();
     for (line, _) in &found.lines {
@@ -296,7 +299,7 @@ mod tests {
         let files = files(&[("a.py", &text)]);
         let policy = GrepPolicy { grep: "grep-lines".parse().unwrap(), files: &files };
         let found = policy.search(&["needle".to_owned()]);
-        let (output, shown) = around(&found[0]);
+        let (output, shown) = context_lines(&found[0]);
         assert_eq!(shown, [1..=51, 80..=100]);
         assert_eq!(output.lines().count(), 51 + 1 + 21);
         assert!(output.starts_with("1-line 0\n") && output.contains("\n4:line 3 needle\n"), "{output}");

@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads an output that shows lines of files, and tells whether to go on.
-    pub fn see<'p>(
+    pub fn read_output<'p>(
         &mut self,
         output: &str,
         shown: impl IntoIterator<Item = (&'p str, RangeInclusive<u32>)>,
@@ -102,17 +102,17 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads an answer of one of Quarry's tools.
-    pub fn see_answer(&mut self, answer: &str) -> bool {
+    pub fn read_answer(&mut self, answer: &str) -> bool {
         let shown = shown_lines(answer);
-        self.see(answer, shown.iter().map(|(path, line)| (*path, *line..=*line)))
+        self.read_output(answer, shown.iter().map(|(path, line)| (*path, *line..=*line)))
     }
 
     /// Reads an answer in place of all that was read so far: for policies that are given a budget and spend it in one call.
-    pub fn see_instead(&mut self, answer: &str) -> bool {
+    pub fn replace_answer(&mut self, answer: &str) -> bool {
         let answered_at = self.answered_at;
         *self = Self::new(self.gold, self.count);
         self.answered_at = answered_at;
-        self.see_answer(answer)
+        self.read_answer(answer)
     }
 
     fn judge(&mut self) -> bool {
@@ -248,35 +248,35 @@ mod tests {
     fn an_answer_is_complete_when_every_line_of_one_gold_function_was_shown() {
         let gold = [gold("a.py", [1, 2, 4]), gold("b.py", [7])];
         let mut reader = Reader::new(&gold, &words);
-        assert!(reader.see("one two three", [("a.py", 1..=2)]));
-        assert!(reader.see("four", [("c.py", 1..=9), ("b.py", 1..=6)]));
+        assert!(reader.read_output("one two three", [("a.py", 1..=2)]));
+        assert!(reader.read_output("four", [("c.py", 1..=9), ("b.py", 1..=6)]));
         assert_eq!(reader.answered_at(), None);
-        assert!(!reader.see("five six", [("a.py", 3..=4)]));
+        assert!(!reader.read_output("five six", [("a.py", 3..=4)]));
         assert_eq!(reader.answered_at(), Some(6));
-        assert!(!reader.see("seven", [("b.py", 7..=7)]));
+        assert!(!reader.read_output("seven", [("b.py", 7..=7)]));
         assert_eq!(reader.answered_at(), Some(6), "the first one counts");
     }
 
     #[test]
-    fn nobody_reads_without_end() {
+    fn reading_is_bounded() {
         let gold = [gold("a.py", [1])];
         let mut reader = Reader::new(&gold, &|_| MAX_TOKENS + 1);
-        assert!(!reader.see("x", [("a.py", 1..=1)]));
+        assert!(!reader.read_output("x", [("a.py", 1..=1)]));
         assert_eq!(reader.answered_at(), None);
     }
 
     #[test]
-    fn what_answers_show_is_read_from_their_text() {
+    fn shown_lines_are_read_from_answers() {
         let answer = "Heading: a:b\n1. net/http.py:10-20 function parse\n      | def parse(line)\n    12|     return 1\n\
                       src/a.rs:1-2 method A.b\n     1| fn b() { a | b }\n     2| // c.rs:3-4 x\n    12 more\n";
         assert_eq!(positions(answer).collect::<Vec<_>>(), [("net/http.py", 10), ("src/a.rs", 1)]);
         assert_eq!(shown_lines(answer), [("net/http.py", 12), ("src/a.rs", 1), ("src/a.rs", 2)]);
         let gold = [gold("src/a.rs", [1, 2])];
         let mut reader = Reader::new(&gold, &words);
-        assert!(!reader.see_answer(answer));
+        assert!(!reader.read_answer(answer));
         let mut reader = Reader::new(&gold, &words);
-        assert!(reader.see_instead("nothing at all"));
-        assert!(!reader.see_instead(answer));
+        assert!(reader.replace_answer("nothing at all"));
+        assert!(!reader.replace_answer(answer));
         assert_eq!(reader.answered_at(), Some(words(answer)), "the first call was not made");
     }
 }

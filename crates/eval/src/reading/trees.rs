@@ -10,7 +10,7 @@ use quarry_index::{Index, OpenOptions, RankingWeights};
 
 use super::{Question, Read, gold_at, gold_named};
 use crate::EvalError;
-use crate::localize::{Outcome, Places, each_commit};
+use crate::localize::{Directories, Outcome, each_commit};
 use crate::method::{LoadModel, Method};
 use crate::repo_search::{indexed_directory, searching};
 
@@ -95,7 +95,7 @@ fn question(
 pub fn ask_issues(
     issues: &[Issue],
     method: &Method,
-    places: Places<'_>,
+    places: Directories<'_>,
     load: &LoadModel<'_>,
     on_issue: &dyn Fn(),
     ask: Ask<'_>,

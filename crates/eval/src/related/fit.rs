@@ -118,7 +118,7 @@ fn recalibration(repositories: &[&RepositorySamples], of_folds: &[Model], class:
         for sample in &repository.samples {
             for (number, place) in (0_u32..).zip(&sample.places) {
                 if place.class == class && place.has_evidence && number != sample.target {
-                    let features = Features::of(&place.features);
+                    let features = Features::from_values(&place.features);
                     let p = f64::from(scorer.probability(class, &features)).clamp(1e-6, 1.0 - 1e-6);
                     let label = f64::from(u8::from(sample.is_changed(number)));
                     rows.push(([(p / (1.0 - p)).ln(), 1.0], label, 1.0));

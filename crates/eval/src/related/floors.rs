@@ -1,7 +1,7 @@
 //! Simple rankings, which any answer must beat.
 
 use quarry_index::{Filter, Index, RankingWeights, SearchRequest};
-use quarry_related::{Known, Sources};
+use quarry_related::{PlaceFeatures, Sources};
 
 use super::DEPTH;
 use crate::EvalError;
@@ -21,8 +21,12 @@ pub const FLOORS: [&str; 7] = [
 const MAX_QUERY_BYTES: usize = 8_000;
 
 /// The places of each, best first.
-pub(super) fn rankings(sources: &Sources, target: u32, known: &[Known]) -> Result<Vec<Vec<u32>>, EvalError> {
-    let by = |score: &dyn Fn(&Known) -> f32| {
+pub(super) fn rankings(
+    sources: &Sources,
+    target: u32,
+    known: &[PlaceFeatures],
+) -> Result<Vec<Vec<u32>>, EvalError> {
+    let by = |score: &dyn Fn(&PlaceFeatures) -> f32| {
         let scored = (0_u32..).zip(known).filter(|(number, _)| *number != target);
         let mut scored: Vec<(u32, f32)> =
             scored.map(|(number, place)| (number, score(place))).filter(|(_, score)| *score > 0.0).collect();
@@ -71,7 +75,7 @@ pub(super) fn rankings(sources: &Sources, target: u32, known: &[Known]) -> Resul
 }
 
 /// The places that have the name of a function as a word, in the order of paths and lines.
-fn grep(sources: &Sources, target: u32, known: &[Known]) -> Vec<u32> {
+fn grep(sources: &Sources, target: u32, known: &[PlaceFeatures]) -> Vec<u32> {
     let name = sources.index.linked_unit(known[target as usize].unit).name;
     let own = name.rsplit_once('.').map_or(name, |(_, own)| own);
     let has = |index: &Index, unit: usize| {

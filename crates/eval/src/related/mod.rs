@@ -224,7 +224,7 @@ fn sample(sources: &Sources, log: &ChangeLog, number: usize) -> Result<Option<Sa
     else {
         return Ok(None);
     };
-    let known = sources.known(target)?;
+    let known = sources.place_features(target)?;
     let floors = floors::rankings(sources, target, &known)?;
     let first = |path: &u32| {
         let unit = sources.relations.unit_named(sources.index, 0, log.text(before(*path)), "")?;

@@ -71,7 +71,7 @@ pub struct Means {
 impl Means {
     /// Means of reciprocal ranks and recalls by repository, with equal weight for each repository; `None` if there
     /// are none.
-    fn of(repositories: &[Vec<[f64; 2]>], bootstrap: &Bootstrap) -> Result<Option<Self>, EvalError> {
+    fn compute(repositories: &[Vec<[f64; 2]>], bootstrap: &Bootstrap) -> Result<Option<Self>, EvalError> {
         let [ranks, shares] = [0, 1].map(|which| {
             let values = |questions: &Vec<[f64; 2]>| questions.iter().map(|values| values[which]).collect();
             let asked = repositories.iter().filter(|questions| !questions.is_empty());
@@ -135,7 +135,7 @@ struct Values {
 }
 
 fn values(ranking: &[u32], gold: &[u32], sample: &Sample) -> Values {
-    let of = |found: &[u32], gold: &[u32]| {
+    let score = |found: &[u32], gold: &[u32]| {
         let first = found.iter().position(|place| gold.contains(place));
         let n_found = found.iter().take(AMONG).filter(|place| gold.contains(place)).count();
         [first.map_or(0.0, |at| 1.0 / (at + 1) as f64), n_found as f64 / gold.len() as f64]
@@ -152,8 +152,8 @@ fn values(ranking: &[u32], gold: &[u32], sample: &Sample) -> Values {
         files
     };
     let gold_files = distinct(gold);
-    let files = (!gold_files.is_empty()).then(|| of(&distinct(ranking), &gold_files));
-    Values { functions: of(ranking, gold), files }
+    let files = (!gold_files.is_empty()).then(|| score(&distinct(ranking), &gold_files));
+    Values { functions: score(ranking, gold), files }
 }
 
 /// The places of a sample in descending order of probability.
@@ -163,7 +163,9 @@ fn ranked(sample: &Sample, scorer: &Scorer, kind: QuestionKind, with_evidence: b
         *number != sample.target && kind.is_place(place.class) && (place.has_evidence || !with_evidence)
     });
     let mut scored: Vec<(u32, f32)> = places
-        .map(|(number, place)| (number, scorer.probability(place.class, &Features::of(&place.features))))
+        .map(|(number, place)| {
+            (number, scorer.probability(place.class, &Features::from_values(&place.features)))
+        })
         .collect();
     scored.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     scored.into_iter().map(|(number, _)| number).take(DEPTH).collect()
@@ -211,8 +213,8 @@ pub fn report(
                 files.push(answers.iter().filter_map(|values| values.files).collect());
             }
             found.questions.insert(kind, functions.iter().map(Vec::len).sum());
-            let files = Means::of(&files, bootstrap)?;
-            let functions = Means::of(&functions, bootstrap)?;
+            let files = Means::compute(&files, bootstrap)?;
+            let functions = Means::compute(&functions, bootstrap)?;
             let scores = |functions| MethodScores { method: name.to_owned(), functions, files };
             methods.extend(functions.map(scores));
         }
@@ -231,8 +233,9 @@ fn reliability_of(repositories: &[RepositorySamples], scorers: &[Scorer]) -> Res
         for sample in &repository.samples {
             for (number, place) in (0_u32..).zip(&sample.places) {
                 if number != sample.target && place.has_evidence {
-                    probabilities
-                        .push(f64::from(scorer.probability(place.class, &Features::of(&place.features))));
+                    probabilities.push(f64::from(
+                        scorer.probability(place.class, &Features::from_values(&place.features)),
+                    ));
                     outcomes.push(sample.is_changed(number));
                 }
             }

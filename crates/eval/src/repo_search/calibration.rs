@@ -92,14 +92,14 @@ impl Separation {
     /// Measures confidences, each paired with whether an answer was found.
     #[must_use]
     pub fn new(judged: &[(bool, f32)], threshold: f32) -> Self {
-        let of = |found: bool| {
+        let values = |found: bool| {
             judged.iter().filter(move |(is_found, _)| *is_found == found).map(|(_, value)| *value)
         };
-        let mut kept: Vec<f32> = of(true).collect();
+        let mut kept: Vec<f32> = values(true).collect();
         kept.sort_unstable_by(f32::total_cmp);
-        let below = |limit: f32, found: bool| of(found).filter(|value| *value < limit).count() as f64;
-        let (n_found, n_unanswerable) = (kept.len(), of(false).count());
-        let share = |count: f64, of: usize| if of == 0 { 1.0 } else { count / of as f64 };
+        let below = |limit: f32, found: bool| values(found).filter(|value| *value < limit).count() as f64;
+        let (n_found, n_unanswerable) = (kept.len(), values(false).count());
+        let share = |count: f64, values: usize| if values == 0 { 1.0 } else { count / values as f64 };
         // Exactly the permitted losses are below the first value that must be kept.
         let lost = (n_found as f64 * (1.0 - KEPT)).floor() as usize;
         let limit = kept.get(lost).copied().unwrap_or_default();
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_twenty_may_be_lost() {
+    fn one_in_twenty_may_be_lost() {
         let mut judged: Vec<(bool, f32)> = (0..20).map(|number| (true, number as f32)).collect();
         judged.push((false, 0.5));
         assert_eq!(Separation::new(&judged, 0.0).held_back, 1.0);
@@ -249,9 +249,9 @@ mod tests {
     #[test]
     fn the_length_of_a_question_is_no_evidence() {
         // Long questions mostly have an answer, short ones mostly do not, and all look alike.
-        let of = |answerable, words| Sample { words, ..sample(0, answerable, words as f32 / 10.0) };
-        let mut samples = vec![of(true, 3), of(false, 10)];
-        samples.extend((0..9).flat_map(|_| [of(true, 10), of(false, 3)]));
+        let sampled = |answerable, words| Sample { words, ..sample(0, answerable, words as f32 / 10.0) };
+        let mut samples = vec![sampled(true, 3), sampled(false, 10)];
+        samples.extend((0..9).flat_map(|_| [sampled(true, 10), sampled(false, 3)]));
         let weights = fit(samples.iter());
         assert!(weights.features[0].abs() < 1e-2, "{weights:?}");
     }

@@ -38,7 +38,7 @@ impl Documented {
         let mut found = Vec::new();
         for repository in repositories {
             let files = tree::read(&indexed_directory(directories, repository))?;
-            let mut questions = docstrings::questions(&Functions::of(&files), Extent::Sentence);
+            let mut questions = docstrings::questions(&Functions::collect(&files), Extent::Sentence);
             questions.queries.retain(|query| query.answers.concat().len() == 1);
             questions.sample(QUESTIONS, SEED);
             if questions.queries.is_empty() {

@@ -119,7 +119,7 @@ impl super::Entry<'_> {
         let candidate = |(hit, features): (quarry_index::Hit, UnitFeatures)| {
             let n_files = files.len() as u32;
             let file = *files.entry(hit.path.clone()).or_insert(n_files);
-            let (rules, function_factor) = (RuleScore::of(file, &hit.parts), hit.parts.function_factor);
+            let (rules, function_factor) = (RuleScore::new(file, &hit.parts), hit.parts.function_factor);
             let span = CodeSpan::from(hit);
             let targets = query.targets.iter().enumerate().filter(|(_, target)| span.answers(target));
             Candidate {
@@ -156,7 +156,7 @@ struct Scale<const N: usize> {
 }
 
 impl<const N: usize> Scale<N> {
-    fn of<'a>(rows: impl Iterator<Item = &'a [f32; N]> + Clone) -> Self {
+    fn fit<'a>(rows: impl Iterator<Item = &'a [f32; N]> + Clone) -> Self {
         let n = rows.clone().count().max(1) as f64;
         let mut mean = [0.0; N];
         rows.clone().for_each(|row| (0..N).for_each(|at| mean[at] += f64::from(row[at]) / n));
@@ -201,7 +201,7 @@ fn fit_gate(questions: &[&Question]) -> (f32, QueryFeatures) {
     const N: usize = QUERY_FEATURES.len();
     let known: Vec<&Question> =
         questions.iter().copied().filter(|question| question.wants_file.is_some()).collect();
-    let scale = Scale::of(known.iter().map(|question| &question.features));
+    let scale = Scale::fit(known.iter().map(|question| &question.features));
     let rows: Vec<([f64; N + 1], f64, f64)> = known
         .iter()
         .zip(weights(&known))
@@ -227,7 +227,7 @@ fn fit_ranking<'a>(questions: impl Iterator<Item = (&'a Question, f64)>) -> Unit
     let found: Vec<(&Question, f64)> =
         questions.filter(|(question, _)| question.candidates.iter().any(is_right)).collect();
     let scale =
-        Scale::of(found.iter().flat_map(|(question, _)| &question.candidates).map(|unit| &unit.features));
+        Scale::fit(found.iter().flat_map(|(question, _)| &question.candidates).map(|unit| &unit.features));
     let lists: Vec<List> = found
         .iter()
         .map(|&(question, weight)| {

@@ -12,7 +12,7 @@ pub mod tuning;
 
 use self::calibration::Sample;
 use crate::EvalError;
-use crate::method::cross_encoder::Remembering;
+use crate::method::cross_encoder::CachedCrossEncoder;
 use crate::method::{LoadModel, Method, ModelName};
 use crate::spans::{CodeSpan, K, MEASURE, ndcg};
 use quarry_corpus::formats::repo_search::{Repository, RepositoryQuery};
@@ -177,7 +177,7 @@ pub(crate) fn searching(
         Method::Rerank { first, second, depth: CROSS_ENCODER_DEPTH } => {
             match (searching(first, load)?, &**second) {
                 ((Some(embedder), ranking), Method::Model(path)) if embedder.cross_encoder().is_none() => {
-                    let cross_encoder = Arc::new(Remembering::load(path)?);
+                    let cross_encoder = Arc::new(CachedCrossEncoder::load(path)?);
                     (Some(Arc::new(WithCrossEncoder { embedder, cross_encoder })), ranking)
                 }
                 _ => return Err(EvalError::NoRepositoryMethod { found: method.to_string() }),
@@ -378,14 +378,14 @@ impl RepoSearchScores {
     }
 }
 
-type Named<T> = BTreeMap<String, T>;
+type ByName<T> = BTreeMap<String, T>;
 
 fn mean_and_interval(
     strata: &[&[f64]],
     bootstrap: &Bootstrap,
-) -> Result<(Named<f64>, Named<Interval>), EvalError> {
+) -> Result<(ByName<f64>, ByName<Interval>), EvalError> {
     let interval = mean_interval(strata, bootstrap)?;
-    Ok((Named::from([(MEASURE.to_string(), mean(strata))]), Named::from([(MEASURE.to_string(), interval)])))
+    Ok((ByName::from([(MEASURE.to_string(), mean(strata))]), ByName::from([(MEASURE.to_string(), interval)])))
 }
 
 fn median_ms<'a>(queries: impl IntoIterator<Item = &'a QueryScore>) -> f64 {
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_repository_is_refused_with_the_command_that_brings_it() {
+    fn a_missing_repository_is_refused_with_the_command_that_fetches_it() {
         let directory = tempfile::tempdir().unwrap();
         let repositories = [repository("src/lib", &[("how", "a")])];
         let directories = [directory.path().to_owned()];

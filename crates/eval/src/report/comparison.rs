@@ -219,11 +219,11 @@ mod tests {
             let (found, _) = shown(question, [&before, &after], &queries);
             found.into_iter().map(|(_, id)| id.to_owned()).collect()
         };
-        let of = |order: Order| ids(&Question { order, ..Question::default() });
-        assert_eq!(of(Order::Differences)[..4], ["q07", "q30", "q41", "q00"]);
-        assert_eq!(of(Order::Gains)[..3], ["q07", "q41", "q00"]);
-        assert_eq!(of(Order::Losses)[..2], ["q30", "q00"]);
-        assert_eq!(of(Order::Ids)[..3], ["q00", "q01", "q02"]);
+        let ids_by = |order: Order| ids(&Question { order, ..Question::default() });
+        assert_eq!(ids_by(Order::Differences)[..4], ["q07", "q30", "q41", "q00"]);
+        assert_eq!(ids_by(Order::Gains)[..3], ["q07", "q41", "q00"]);
+        assert_eq!(ids_by(Order::Losses)[..2], ["q30", "q00"]);
+        assert_eq!(ids_by(Order::Ids)[..3], ["q00", "q01", "q02"]);
         let last = Question { order: Order::Ids, page: 2, ..Question::default() };
         assert_eq!(ids(&last), (40..50).map(|n| format!("q{n}")).collect::<Vec<_>>());
         assert!(ids(&Question { page: usize::MAX, ..last.clone() }).is_empty());

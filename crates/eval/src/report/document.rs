@@ -39,18 +39,18 @@ pub fn served_document(
             @for (name, address) in links { a href=(address) { (name) } }
         }
     };
-    ServedPage { html: document_by(&policy, title, &bar, header, main), policy: of_server(&policy) }
+    ServedPage { html: document_by(&policy, title, &bar, header, main), policy: served_policy(&policy) }
 }
 
 /// A page that was written as a file, of this program or any other: only the style and the script of this program's
 /// pages have an effect in it.
 #[must_use]
 pub fn served_file(html: String) -> ServedPage {
-    ServedPage { html, policy: of_server(&policy("'none'")) }
+    ServedPage { html, policy: served_policy(&policy("'none'")) }
 }
 
 /// No other page may show what a server sends.
-fn of_server(policy: &str) -> String {
+fn served_policy(policy: &str) -> String {
     format!("{policy}; frame-ancestors 'none'")
 }
 

@@ -40,7 +40,7 @@ fn parts(results: &Results, comparison: Option<&str>) -> (Markup, Markup) {
             section {
                 h2 { "Trained models" }
                 (table(&training))
-                @for told in results.evaluation_data() { p { "Evaluation data among the pairs of " (told) } }
+                @for statement in results.evaluation_data() { p { "Evaluation data among the pairs of " (statement) } }
             }
         }
         @for (index, dataset) in results.datasets.iter().enumerate() { (section(results, dataset, index, comparison)) }
@@ -93,7 +93,7 @@ fn section(results: &Results, dataset: &DatasetResults, index: usize, comparison
 
 fn part_section(results: &Results, dataset: &DatasetResults, part: &PartResults) -> Markup {
     html! {
-        p.note { (part.counts()) ". " (results.note(dataset)) }
+        p.note { (part.counts()) ". " (results.table_note(dataset)) }
         (table(&part.methods_table(&dataset.baseline)))
         @if let Some(differences) = part.differences_table(&dataset.baseline) {
             p.note { "Differences in " (part.measures.first().map_or("", String::as_str)) ", query by query" }

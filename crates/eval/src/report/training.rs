@@ -32,8 +32,8 @@ pub struct TrainedEpoch {
 #[must_use]
 pub fn training_page(title: &str, measure: &str, runs: &[TrainingRun], facts: &[(String, String)]) -> String {
     let drawn = |points: &dyn Fn(&TrainingRun) -> Vec<(f64, f64)>| -> Vec<Line> {
-        let of = |run: &TrainingRun| Line { label: run.name.clone(), points: points(run) };
-        runs.iter().map(of).filter(|line| !line.points.is_empty()).collect()
+        let line = |run: &TrainingRun| Line { label: run.name.clone(), points: points(run) };
+        runs.iter().map(line).filter(|line| !line.points.is_empty()).collect()
     };
     let measured = drawn(&|run| {
         run.epochs.iter().filter_map(|epoch| Some((epoch.number as f64, epoch.value?))).collect()

@@ -72,11 +72,11 @@ pub fn agreement(
 ) -> Vec<SourceAgreement> {
     let sources = [QuerySource::Docstring, QuerySource::Commit, QuerySource::Test];
     let of_source = |source: QuerySource| {
-        let of = |values: &RepositoryValues| {
+        let pair = |values: &RepositoryValues| {
             let (questions, means) = values.sources.get(&source)?;
             (*questions >= MIN_QUESTIONS).then(|| Pair::new(values, *questions, means.clone()))
         };
-        (source.to_string(), repositories.iter().filter_map(of).collect::<Vec<_>>())
+        (source.to_string(), repositories.iter().filter_map(pair).collect::<Vec<_>>())
     };
     let all = |values: &RepositoryValues| {
         let enough: Vec<&(usize, Vec<f64>)> =
@@ -91,7 +91,7 @@ pub fn agreement(
     let pairs = sources.into_iter().map(of_source).chain([of_all]);
     pairs
         .filter(|(_, pairs)| !pairs.is_empty())
-        .map(|(source, pairs)| of(source, &pairs, names, bootstrap))
+        .map(|(source, pairs)| source_agreement(source, &pairs, names, bootstrap))
         .collect()
 }
 
@@ -108,7 +108,12 @@ impl Pair {
     }
 }
 
-fn of(source: String, pairs: &[Pair], names: &[String], bootstrap: &Bootstrap) -> SourceAgreement {
+fn source_agreement(
+    source: String,
+    pairs: &[Pair],
+    names: &[String],
+    bootstrap: &Bootstrap,
+) -> SourceAgreement {
     let means = |side: fn(&Pair) -> &Vec<f64>, drawn: &[usize]| -> Vec<f64> {
         let mean = |variant: usize| {
             drawn.iter().map(|&at| side(&pairs[at])[variant]).sum::<f64>() / drawn.len() as f64

@@ -129,7 +129,7 @@ mod tests {
     fn a_commit_asks_for_what_is_still_there() {
         let now = AFTER.replace("def new", "def renamed");
         let files = files(&[("a.py", &now)]);
-        let functions = Functions::of(&files);
+        let functions = Functions::collect(&files);
         let mut questions = CommitQuestions::new(&functions);
         assert!(questions.has_file("a.py") && !questions.has_file("b.py"));
         let text = "Count one more in every product";

@@ -62,12 +62,12 @@ mod tests {
 
     fn asked(content: &str) -> (Vec<(String, Vec<u32>)>, usize) {
         let files = files(&[("a.py", content)]);
-        let questions = questions(&Functions::of(&files), Extent::Sentence);
-        let of = |query: &LabeledQuery| {
+        let questions = questions(&Functions::collect(&files), Extent::Sentence);
+        let answer_lines = |query: &LabeledQuery| {
             let lines = query.answers[0].iter().map(|target| target.lines.unwrap().0).collect();
             (query.text.clone(), lines)
         };
-        (questions.queries.iter().map(of).collect(), questions.left_out.values().sum())
+        (questions.queries.iter().map(answer_lines).collect(), questions.left_out.values().sum())
     }
 
     fn function(name: &str, doc: &str, n: usize) -> String {
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_some_say_asks_for_any_and_what_many_say_for_none() {
+    fn repeated_documentation_asks_for_any_and_frequent_documentation_for_none() {
         let same = |n_functions: usize| -> String {
             (0..n_functions).map(|n| function(&format!("f{n}"), "Write the buffer to disk", n)).collect()
         };

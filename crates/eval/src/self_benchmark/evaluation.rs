@@ -49,12 +49,12 @@ pub struct Units {
 }
 
 /// A copy of the visible files of a view, with its index; a view that hides nothing is indexed in place.
-struct Viewed {
+struct IndexedView {
     directory: tempfile::TempDir,
     is_plain: bool,
 }
 
-impl Viewed {
+impl IndexedView {
     fn new(repository: &Repository<'_>, view: View) -> Result<Self, EvalError> {
         let directory = tempfile::tempdir().map_err(EvalError::TemporaryDirectory)?;
         if !view.is_plain() {
@@ -84,7 +84,7 @@ impl Viewed {
 /// # Errors
 /// When the view cannot be indexed or read.
 pub fn units(repository: &Repository<'_>, view: View) -> Result<Units, EvalError> {
-    let viewed = Viewed::new(repository, view)?;
+    let viewed = IndexedView::new(repository, view)?;
     units_of(&viewed.open(repository, VariantModel { is_given: false, dimensions: None })?)
 }
 
@@ -126,7 +126,7 @@ pub fn measure<T: Send + Clone>(
     let mut values = vec![vec![Vec::new(); variants.len()]; sets.len()];
     for (view, numbers) in of_views {
         on_progress(Progress::Indexing);
-        let viewed = Viewed::new(repository, view)?;
+        let viewed = IndexedView::new(repository, view)?;
         let mut indexes: Vec<(VariantModel, Index)> = Vec::new();
         let mut units: Option<Units> = None;
         for (position, variant) in variants.iter().enumerate() {

@@ -105,7 +105,7 @@ mod tests {
         let content: String = (0..100).map(function).collect();
         // A copy of the first file: near-duplicates stay together.
         let files = files(&[("a.py", &content), ("b.py", &content)]);
-        let functions = Functions::of(&files);
+        let functions = Functions::collect(&files);
         let is_held_out = held_out_functions(&functions, 0.4, 7);
         assert_eq!(is_held_out[..100], is_held_out[100..]);
         let n = is_held_out[..100].iter().filter(|is| **is).count();

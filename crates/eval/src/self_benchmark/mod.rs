@@ -187,7 +187,7 @@ pub fn questions(
     own: Vec<RepositoryQuery>,
     options: &SelfBenchmarkOptions,
 ) -> SelfBenchmark {
-    questions_about(&Functions::of(files), root, files, own, options)
+    questions_about(&Functions::collect(files), root, files, own, options)
 }
 
 /// Like [`questions`], with the `functions` of the files already known.
@@ -315,16 +315,16 @@ mod tests {
 
     #[test]
     fn a_sample_is_drawn_in_order_by_texts_and_seed() {
-        let of = |n: usize, seed| {
+        let sample = |n: usize, seed| {
             let query = |n: usize| LabeledQuery { text: n.to_string(), answers: vec![] };
             let mut questions = Questions { queries: (0..n).map(query).collect(), ..Questions::default() };
             questions.sample(10, seed);
             questions.queries.into_iter().map(|query| query.text.parse().unwrap()).collect::<Vec<usize>>()
         };
-        let drawn = of(100, 1);
+        let drawn = sample(100, 1);
         assert_eq!(drawn.len(), 10);
-        assert!(drawn.is_sorted() && drawn == of(100, 1) && drawn != of(100, 2));
+        assert!(drawn.is_sorted() && drawn == sample(100, 1) && drawn != sample(100, 2));
         // One additional query replaces at most one.
-        assert!(of(101, 1).iter().filter(|number| drawn.contains(number)).count() >= 9);
+        assert!(sample(101, 1).iter().filter(|number| drawn.contains(number)).count() >= 9);
     }
 }

@@ -92,7 +92,7 @@ impl Difference {
         self.p_holm < SIGNIFICANCE
     }
 
-    fn of(found: &PairedComparison) -> Self {
+    fn new(found: &PairedComparison) -> Self {
         let test = &found.tests["randomisation"];
         Self {
             difference: found.difference.difference,
@@ -186,7 +186,7 @@ pub fn report(
                 about: variant.about.clone(),
                 ndcg: mean(&[&values[position]]),
                 interval: mean_interval(&[&values[position]], bootstrap)?,
-                to_default: position.checked_sub(1).map(|of| Difference::of(&compared.to_default[of])),
+                to_default: position.checked_sub(1).map(|of| Difference::new(&compared.to_default[of])),
             })
         };
         sources.push(SourceReport {
@@ -197,7 +197,7 @@ pub fn report(
             variants: variants.iter().enumerate().map(of_variant).collect::<Result<_, EvalError>>()?,
             best: variants[compared.order[0]].name.clone(),
             next: variants[compared.order[1]].name.clone(),
-            best_and_next: Difference::of(&compared.best_and_next),
+            best_and_next: Difference::new(&compared.best_and_next),
         });
     }
     let advice = advice(&sources, variants);
@@ -214,8 +214,9 @@ fn advice(sources: &[SourceReport], variants: &[Variant]) -> Advice {
     }
     let candidate = |(position, variant): (usize, _)| {
         let differences = || {
-            let of = |report: &SourceReport| Some((report.source, report.variants[position].to_default?));
-            sources.iter().filter_map(of)
+            let difference =
+                |report: &SourceReport| Some((report.source, report.variants[position].to_default?));
+            sources.iter().filter_map(difference)
         };
         let significant = |is_better: bool| {
             let is_so = |found: &(QuerySource, Difference)| {
@@ -241,8 +242,9 @@ fn advice(sources: &[SourceReport], variants: &[Variant]) -> Advice {
             let most = sources.iter().max_by_key(|report| report.questions);
             Advice::KeepDefault {
                 detectable: most.and_then(|report| {
-                    let of = |variant: &VariantReport| variant.to_default.and_then(|found| found.detectable);
-                    report.variants.iter().filter_map(of).max_by(f64::total_cmp)
+                    let detectable =
+                        |variant: &VariantReport| variant.to_default.and_then(|found| found.detectable);
+                    report.variants.iter().filter_map(detectable).max_by(f64::total_cmp)
                 }),
             }
         }
@@ -360,11 +362,11 @@ mod tests {
     use quarry_metrics::table::Layout;
 
     /// Reports on means of the first three variants, by source; the 60 queries vary by the same amount.
-    fn of(means: &[[f64; 3]]) -> SelfBenchmarkReport {
-        of_variants(means, variants(true).unwrap().into_iter().take(3).collect())
+    fn report_on(means: &[[f64; 3]]) -> SelfBenchmarkReport {
+        report_on_variants(means, variants(true).unwrap().into_iter().take(3).collect())
     }
 
-    fn of_variants(means: &[[f64; 3]], variants: Vec<Variant>) -> SelfBenchmarkReport {
+    fn report_on_variants(means: &[[f64; 3]], variants: Vec<Variant>) -> SelfBenchmarkReport {
         let sources = [QuerySource::Docstring, QuerySource::Commit];
         let query = LabeledQuery { text: String::new(), answers: vec![] };
         let questions = Questions { queries: vec![query; 60], ..Questions::default() };
@@ -388,7 +390,7 @@ mod tests {
 
     #[test]
     fn the_default_is_kept_unless_a_variant_is_significantly_better() {
-        let report = of(&[[0.5, 0.501, 0.3]]);
+        let report = report_on(&[[0.5, 0.501, 0.3]]);
         assert_eq!(report.sources[0].best, report.sources[0].variants[1].name);
         assert!(matches!(report.advice, Advice::KeepDefault { detectable: Some(_) }), "{:?}", report.advice);
         let worse = report.sources[0].variants[2].to_default.unwrap();
@@ -406,7 +408,7 @@ mod tests {
 
     #[test]
     fn the_page_has_a_bar_and_a_row_for_each_variant() {
-        let report = of(&[[0.5, 0.7, 0.3]]);
+        let report = report_on(&[[0.5, 0.7, 0.3]]);
         let page = report.page("<shop>", &["60 questions".to_owned()], &["a note".to_owned()]);
         for text in
             ["Search methods on &lt;shop&gt;", "60 questions", "a note", "0.700+*", "no-rules is best"]
@@ -418,13 +420,14 @@ mod tests {
 
     #[test]
     fn a_better_method_is_advised_unless_a_source_contradicts() {
-        let Advice::Change { variant, sources, setting } = of(&[[0.5, 0.7, 0.3], [0.5, 0.5, 0.3]]).advice
+        let Advice::Change { variant, sources, setting } =
+            report_on(&[[0.5, 0.7, 0.3], [0.5, 0.5, 0.3]]).advice
         else {
             panic!("a change")
         };
         assert_eq!((variant.as_str(), sources), ("no-rules", vec![QuerySource::Docstring]));
         assert!(setting.unwrap().contains("--ranking no-rules"));
-        let report = of(&[[0.5, 0.7, 0.3], [0.5, 0.3, 0.3]]);
+        let report = report_on(&[[0.5, 0.7, 0.3], [0.5, 0.3, 0.3]]);
         let expected = Advice::Disagreement {
             variant: "no-rules".into(),
             better: vec![QuerySource::Docstring],
@@ -438,7 +441,8 @@ mod tests {
     fn a_method_that_users_can_choose_is_advised_before_a_better_one() {
         let mut of_two: Vec<Variant> = variants(true).unwrap().into_iter().take(3).collect();
         of_two[1].setting = None;
-        let Advice::Change { variant, setting, .. } = of_variants(&[[0.5, 0.8, 0.7]], of_two).advice else {
+        let Advice::Change { variant, setting, .. } = report_on_variants(&[[0.5, 0.8, 0.7]], of_two).advice
+        else {
             panic!("a change")
         };
         assert_eq!(variant, "no-file");
@@ -447,7 +451,7 @@ mod tests {
 
     #[test]
     fn p_values_are_corrected_over_the_whole_table() {
-        let (one, two) = (of(&[[0.5, 0.52, 0.5]]), of(&[[0.5, 0.52, 0.5], [0.5, 0.52, 0.5]]));
+        let (one, two) = (report_on(&[[0.5, 0.52, 0.5]]), report_on(&[[0.5, 0.52, 0.5], [0.5, 0.52, 0.5]]));
         let p = |report: &SelfBenchmarkReport| report.sources[0].variants[1].to_default.unwrap();
         assert_eq!(p(&one).p, p(&two).p);
         assert!(p(&one).p_holm <= p(&two).p_holm && p(&one).p < p(&one).p_holm);

@@ -200,10 +200,10 @@ mod tests {
 
     fn asked(tree: &[(&str, &str)]) -> (Vec<(String, u32)>, Vec<&'static str>) {
         let files = files(tree);
-        let functions = Functions::of(&files);
+        let functions = Functions::collect(&files);
         let questions = questions(&files, &functions);
-        let of = |query: &LabeledQuery| (query.text.clone(), query.answers[0][0].lines.unwrap().0);
-        (questions.queries.iter().map(of).collect(), questions.left_out.into_keys().collect())
+        let answer_line = |query: &LabeledQuery| (query.text.clone(), query.answers[0][0].lines.unwrap().0);
+        (questions.queries.iter().map(answer_line).collect(), questions.left_out.into_keys().collect())
     }
 
     const CODE: &str = "def parse_header(line, strict):\n    name, value = line.split(':')\n    return name.strip(), value.strip(), strict\n\n\ndef join_lines(lines, mark):\n    return mark.join(line for line in lines if line is not None)\n";
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plain_is_left_out() {
+    fn unclear_tests_are_left_out() {
         let test = "def test_everything_at_once():\n    parse_header(join_lines([], ''), True)\n\n\ndef test_parse_header():\n    parse_header('', True)\n\n\ndef test_nothing_is_called():\n    pass\n\n\ndef test_x():\n    parse_header('', True)\n";
         let (found, left_out) = asked(&[("lib/text.py", CODE), ("tests/test_text.py", test)]);
         assert_eq!(found, []);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_of_one_name_the_nearer_one_is_meant() {
+    fn the_nearer_of_two_functions_with_one_name_is_meant() {
         let classes = |extra: &str| {
             format!(
                 "    def close(self, grace):\n        for socket in self.sockets_{extra}:\n            socket.{extra}(grace, self.reason_{extra})\n"

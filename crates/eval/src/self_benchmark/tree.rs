@@ -112,7 +112,7 @@ pub struct Functions<'a> {
 impl<'a> Functions<'a> {
     /// Collects the functions of some files.
     #[must_use]
-    pub fn of(files: &'a [SourceFile]) -> Self {
+    pub fn collect(files: &'a [SourceFile]) -> Self {
         let mut all: Vec<Function<'a>> = files
             .par_iter()
             .filter(|file| file.flags.difference(FileFlags::DOCUMENTATION).is_empty())
@@ -200,7 +200,7 @@ pub(super) mod tests {
     }
 
     fn spans(files: &[SourceFile]) -> Vec<Vec<(String, (u32, u32))>> {
-        let functions = Functions::of(files);
+        let functions = Functions::collect(files);
         let span = |target: Target| (target.path, target.lines.unwrap());
         (0..functions.all.len()).map(|n| functions.spans([n]).into_iter().map(span).collect()).collect()
     }

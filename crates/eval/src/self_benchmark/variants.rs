@@ -204,15 +204,15 @@ mod tests {
     }
 
     #[test]
-    fn a_variant_departs_as_its_entry_says() {
+    fn a_variant_differs_as_its_entry_says() {
         let variants = variants(false).unwrap();
-        let of = |name: &str| variants.iter().find(|variant| variant.name == name).unwrap();
-        assert_eq!(of("no-rules").ranking, NamedRanking::find("no-rules").unwrap().weights());
-        assert_eq!(of("no-rules").about, "words and meaning, without rules");
-        assert!(of("no-rules").setting.as_ref().unwrap().starts_with("--ranking no-rules"));
-        assert_eq!(of("search").setting, None);
+        let find = |name: &str| variants.iter().find(|variant| variant.name == name).unwrap();
+        assert_eq!(find("no-rules").ranking, NamedRanking::find("no-rules").unwrap().weights());
+        assert_eq!(find("no-rules").about, "words and meaning, without rules");
+        assert!(find("no-rules").setting.as_ref().unwrap().starts_with("--ranking no-rules"));
+        assert_eq!(find("search").setting, None);
         let unstemmed = TermRules { stems: false, ..TermRules::default() };
-        assert_eq!(of("bm25 unstemmed").method, VariantMethod::Bm25(unstemmed));
+        assert_eq!(find("bm25 unstemmed").method, VariantMethod::Bm25(unstemmed));
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl View {
 
     /// The visible part of a file; `None` if it is hidden completely.
     #[must_use]
-    pub fn of(self, file: &SourceFile) -> Option<Vec<u8>> {
+    pub fn apply(self, file: &SourceFile) -> Option<Vec<u8>> {
         if self.hides_tests && file.flags.contains(FileFlags::TEST) {
             return None;
         }
@@ -69,7 +69,7 @@ impl View {
     /// When the directory cannot be written.
     pub fn write(self, files: &[SourceFile], directory: &Path) -> io::Result<()> {
         for file in files {
-            let Some(bytes) = self.of(file) else { continue };
+            let Some(bytes) = self.apply(file) else { continue };
             let path = directory.join(&file.path);
             fs::create_dir_all(path.parent().unwrap_or(directory))?;
             fs::write(path, bytes)?;
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     fn seen(view: View, path: &str, content: &str) -> Option<String> {
-        view.of(&files(&[(path, content)])[0]).map(|bytes| String::from_utf8(bytes).unwrap())
+        view.apply(&files(&[(path, content)])[0]).map(|bytes| String::from_utf8(bytes).unwrap())
     }
 
     const PYTHON: &str = "class A:\n    \"\"\"Stays.\"\"\"\n\n    def add(self, a):\n        \"\"\"Add up.\n\n        All.\n        \"\"\"\n        return self.add(a) + adder\n";
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_hidden_wherever_they_stand() {
+    fn tests_are_hidden_everywhere() {
         let tests = View { hides_tests: true, ..View::default() };
         assert_eq!(seen(tests, "tests/a.py", PYTHON), None);
         assert_eq!(seen(tests, "a.py", PYTHON).unwrap(), PYTHON);

@@ -113,7 +113,7 @@ fn check_configuration(path: &Path, depth: usize) -> Result<(), IrregularEntry> 
         return Ok(());
     }
     let text = read_regular_text(path, MAX_TEXT_BYTES).map_err(|error| irregular(path, error.to_string()))?;
-    for included in included_by(&text).map_err(|problem| irregular(path, problem))? {
+    for included in included_paths(&text).map_err(|problem| irregular(path, problem))? {
         if depth == MAX_DEPTH {
             return Err(irregular(path, "includes files nested too deeply"));
         }
@@ -128,7 +128,7 @@ fn check_configuration(path: &Path, depth: usize) -> Result<(), IrregularEntry> 
 
 /// The paths that a configuration includes, in `[include]` or `[includeIf …]`, and all other values named `path` in
 /// these sections.
-fn included_by(text: &str) -> Result<Vec<String>, String> {
+fn included_paths(text: &str) -> Result<Vec<String>, String> {
     let is_include = |part: &str| {
         let name = part.trim_start().as_bytes();
         name.get(..7).is_some_and(|start| start.eq_ignore_ascii_case(b"include"))
@@ -211,7 +211,7 @@ mod tests {
 
     /// Each of these would make libgit2 block, or read forever.
     #[test]
-    fn what_libgit2_would_wait_for_is_found() {
+    fn special_files_that_block_libgit2_are_found() {
         for name in [
             "HEAD",
             "config",

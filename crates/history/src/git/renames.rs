@@ -34,15 +34,15 @@ impl Renames {
 
 /// The renames of a commit, as indices of the removed and of the added file: of equal files, and with `compares` of
 /// files of the same kind that share most of their lines.
-pub(super) fn of_commit(
+pub(super) fn find(
     deltas: &[Delta],
     compares: bool,
     content: &mut dyn FnMut(Oid) -> Result<Option<Vec<u8>>, git2::Error>,
 ) -> Result<Vec<(usize, usize)>, git2::Error> {
-    let of = |status: Status| -> Vec<usize> {
+    let with_status = |status: Status| -> Vec<usize> {
         (0..deltas.len()).filter(|number| deltas[*number].status == status).collect()
     };
-    let (mut removed, mut added) = (of(Status::Deleted), of(Status::Added));
+    let (mut removed, mut added) = (with_status(Status::Deleted), with_status(Status::Added));
     let mut renamed = Vec::new();
     if removed.is_empty() || added.is_empty() || removed.len().max(added.len()) > MAX_FILES {
         return Ok(renamed);

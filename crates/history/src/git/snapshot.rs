@@ -4,7 +4,7 @@ use std::path::Path;
 
 use git2::{ErrorCode, ObjectType, Oid, Repository};
 
-use super::{GitError, Opened, failed};
+use super::{GitError, OpenedRepository, failed};
 
 /// Maximum number of directory entries visited. A few hundred objects can form trees with an astronomical number of
 /// paths.
@@ -33,7 +33,7 @@ impl Snapshot {
     /// # Errors
     /// When there is no repository or no such commit, or some of its objects are missing.
     pub fn open(path: &Path, revision: Option<&str>) -> Result<Self, GitError> {
-        let Opened { repository, prefix } = Opened::new(path)?;
+        let OpenedRepository { repository, prefix } = OpenedRepository::new(path)?;
         let revision = revision.unwrap_or("HEAD");
         let object_missing = |commit: Oid| {
             move |source: git2::Error| match source.code() {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_repository_is_said() {
+    fn directories_without_a_repository_are_reported() {
         let directory = tempfile::tempdir().unwrap();
         assert!(matches!(Snapshot::open(directory.path(), None), Err(GitError::NoRepository(_))));
     }

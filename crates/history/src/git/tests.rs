@@ -68,22 +68,22 @@ fn work_is_bounded() {
     fixture.commit("begin", &[("a.py", Some("a"))]);
     let second = fixture.commit("two", &[("b.py", Some("b")), ("c.py", Some("c"))]);
     fixture.commit("long", &[("a.py", Some("aaaaaaaaaaa"))]);
-    let of = |options: HistoryOptions| {
+    let counts = |options: HistoryOptions| {
         let (commits, reach) = fixture.read("", &options);
         (reach.unwrap().commits, commits.iter().map(|commit| commit.changes.len()).collect::<Vec<_>>())
     };
-    assert_eq!(of(HistoryOptions { commits: 1, ..HistoryOptions::default() }), (1, vec![1]));
-    assert_eq!(of(HistoryOptions { max_files: 1, ..HistoryOptions::default() }), (3, vec![1, 0]));
-    assert_eq!(of(HistoryOptions { max_bytes: 10, ..HistoryOptions::default() }), (3, vec![0, 2]));
+    assert_eq!(counts(HistoryOptions { commits: 1, ..HistoryOptions::default() }), (1, vec![1]));
+    assert_eq!(counts(HistoryOptions { max_files: 1, ..HistoryOptions::default() }), (3, vec![1, 0]));
+    assert_eq!(counts(HistoryOptions { max_bytes: 10, ..HistoryOptions::default() }), (3, vec![0, 2]));
     let start = Some(second);
-    assert_eq!(of(HistoryOptions { start, ..HistoryOptions::default() }), (2, vec![2]));
+    assert_eq!(counts(HistoryOptions { start, ..HistoryOptions::default() }), (2, vec![2]));
     let start = Some("f".repeat(40));
     let (_, missing) = fixture.read("", &HistoryOptions { start, ..HistoryOptions::default() });
     assert!(matches!(missing, Err(GitError::NoCommit { .. })), "{missing:?}");
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn missing_commits_are_reported() {
     let empty = Fixture::new();
     let (_, found) = empty.read("", &HistoryOptions::default());
     assert!(matches!(found, Err(GitError::Empty(_))), "{found:?}");
@@ -182,7 +182,7 @@ fn a_bare_repository_has_a_history_and_messages_are_text() {
 }
 
 #[test]
-fn the_commit_that_is_checked_out_is_told() {
+fn the_checked_out_commit_is_reported() {
     let mut fixture = Fixture::new();
     assert_eq!(head(fixture.directory.path()), None);
     let commit = fixture.commit("begin", &[("lib/a.py", Some("a"))]);
@@ -192,7 +192,7 @@ fn the_commit_that_is_checked_out_is_told() {
 }
 
 #[test]
-fn a_shallow_clone_says_so() {
+fn a_shallow_clone_is_reported() {
     let mut fixture = Fixture::new();
     fixture.commit("begin", &[("a.py", Some("a"))]);
     let second = fixture.commit("second", &[("a.py", Some("b"))]);

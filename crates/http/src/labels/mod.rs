@@ -22,7 +22,7 @@ use serde::Deserialize;
 use crate::access::{Access, cookie, keyed};
 use crate::events::Streams;
 use crate::live::{self, Live, MakeTables};
-use crate::pages::{FormOf, ProblemPage};
+use crate::pages::{FormFields, ProblemPage};
 use crate::problem::Problem;
 
 const COOKIE: &str = "quarry_annotator";
@@ -60,15 +60,15 @@ impl Labels {
         key: Vec<u8>,
         status: Box<MakeTables>,
     ) -> Result<(Self, Vec<JoinLink>), getrandom::Error> {
-        let (mut links, mut told) = (HashMap::new(), Vec::new());
+        let (mut links, mut join_links) = (HashMap::new(), Vec::new());
         for person in people.iter().cloned().map(Some).chain([None]) {
             let mut secret = [0; LINK_BYTES];
             getrandom::fill(&mut secret)?;
             let secret = hexadecimal(&secret);
-            told.push((format!("/join/{secret}"), person.clone()));
+            join_links.push((format!("/join/{secret}"), person.clone()));
             links.insert(secret, person);
         }
-        Ok((Self { session, people, key, links: Mutex::new(links), status }, told))
+        Ok((Self { session, people, key, links: Mutex::new(links), status }, join_links))
     }
 
     /// Creates a key for cookies.
@@ -236,17 +236,17 @@ fn page(page: Markup) -> Html<String> {
 }
 
 async fn current(State(app): State<LabelsApp>, headers: HeaderMap) -> Result<Response, ProblemPage> {
-    let Visitor::Annotator(person) = app.labels.visitor(&headers)? else { return Ok(see("/progress")) };
+    let Visitor::Annotator(person) = app.labels.visitor(&headers)? else { return Ok(see_other("/progress")) };
     let session = &app.labels.session;
     let Some(item) = session.next(&person, Instant::now()) else {
         return Ok(page(pages::done(session.last(&person).is_some())).into_response());
     };
     let stage = session.stage(&person, item.number);
-    Ok(shown(&pages::Shown { labels: &app.labels, person: &person, item, stage, before: None }))
+    Ok(shown(&pages::ItemPage { labels: &app.labels, person: &person, item, stage, before: None }))
 }
 
 /// An item, which is shown again until a program that runs has ended.
-fn shown(shown: &pages::Shown<'_>) -> Response {
+fn shown(shown: &pages::ItemPage<'_>) -> Response {
     let mut response = page(shown.page()).into_response();
     if shown.is_running() {
         response.headers_mut().insert("refresh", HeaderValue::from_static("1"));
@@ -261,7 +261,7 @@ async fn last(State(app): State<LabelsApp>, headers: HeaderMap) -> Result<Respon
         let detail = "no answer to change; answers given before a test are kept";
         return Err(Problem::not_found(detail).into());
     };
-    Ok(shown(&pages::Shown { labels: &app.labels, person: &person, item, stage, before: Some(said) }))
+    Ok(shown(&pages::ItemPage { labels: &app.labels, person: &person, item, stage, before: Some(said) }))
 }
 
 /// Fields of a submitted form.
@@ -315,7 +315,7 @@ impl Sent {
 }
 
 /// Does what may wait for the disk, away from the threads that serve.
-async fn apart<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     labels: &Arc<Labels>,
     work: impl FnOnce(&Labels) -> Result<T, JudgeError> + Send + 'static,
 ) -> Result<T, Problem> {
@@ -328,20 +328,20 @@ async fn apart<T: Send + 'static>(
     })
 }
 
-fn see(address: &'static str) -> Response {
+fn see_other(address: &'static str) -> Response {
     (StatusCode::SEE_OTHER, [(header::LOCATION, address)]).into_response()
 }
 
 async fn answer(
     State(app): State<LabelsApp>,
     headers: HeaderMap,
-    FormOf(sent): FormOf<Sent>,
+    FormFields(sent): FormFields<Sent>,
 ) -> Result<Response, ProblemPage> {
     let person = app.labels.annotator(&headers)?;
     let sent = sent.check(&app.labels, &person)?;
     let (said, item, stage, change, skip) = (sent.answer(), sent.item, sent.stage()?, sent.change, sent.skip);
     let who = person.clone();
-    let kept = apart(&app.labels, move |labels| {
+    let kept = run_blocking(&app.labels, move |labels| {
         if skip {
             labels.session.skip(&who, item);
             return Ok(Submission::Known);
@@ -349,7 +349,7 @@ async fn answer(
         labels.session.answer(&who, item, stage, &said, change, Instant::now())
     });
     match kept.await? {
-        Submission::New | Submission::Known => Ok(see("/")),
+        Submission::New | Submission::Known => Ok(see_other("/")),
         Submission::NotRun => Ok(begin_test(&app.labels, &person, &sent)?),
         Submission::NoReason => Err(Problem::bad_request(
             "go back and write a test program, or explain in the comment why there cannot be one",
@@ -378,7 +378,7 @@ async fn answer(
 async fn test(
     State(app): State<LabelsApp>,
     headers: HeaderMap,
-    FormOf(sent): FormOf<Sent>,
+    FormFields(sent): FormFields<Sent>,
 ) -> Result<Response, ProblemPage> {
     let person = app.labels.annotator(&headers)?;
     let sent = sent.check(&app.labels, &person)?;
@@ -396,7 +396,7 @@ fn begin_test(labels: &Arc<Labels>, person: &str, sent: &Sent) -> Result<Respons
     let (labels, person) = (Arc::clone(labels), person.to_owned());
     // It takes as long as its limits allow; the page asks until it is done.
     drop(tokio::task::spawn_blocking(move || labels.session.run_test(&person)));
-    Ok(see(if sent.change { "/last" } else { "/" }))
+    Ok(see_other(if sent.change { "/last" } else { "/" }))
 }
 
 async fn progress(State(app): State<LabelsApp>, headers: HeaderMap) -> Page {
@@ -422,29 +422,31 @@ async fn status_stream(State(app): State<LabelsApp>, headers: HeaderMap) -> Resu
 
 async fn disagreements(State(app): State<LabelsApp>, headers: HeaderMap) -> Page {
     app.labels.organizer(&headers)?;
-    let html = apart(&app.labels, |labels| Ok(pages::disagreements(labels, &labels.session.disputes()?)));
+    let html =
+        run_blocking(&app.labels, |labels| Ok(pages::disagreements(labels, &labels.session.disputes()?)));
     Ok(page(html.await?))
 }
 
 async fn adjudicate(
     State(app): State<LabelsApp>,
     headers: HeaderMap,
-    FormOf(sent): FormOf<Sent>,
+    FormFields(sent): FormFields<Sent>,
 ) -> Result<Response, ProblemPage> {
     app.labels.organizer(&headers)?;
     let sent = sent.check(&app.labels, "")?;
-    let kept = apart(&app.labels, move |labels| labels.session.adjudicate(sent.item, &sent.answer())).await?;
+    let kept =
+        run_blocking(&app.labels, move |labels| labels.session.adjudicate(sent.item, &sent.answer())).await?;
     match kept {
         Submission::Unknown => {
             Err(Problem::bad_request("no such label or item; go back and choose a button").into())
         }
-        _ => Ok(see("/disagreements")),
+        _ => Ok(see_other("/disagreements")),
     }
 }
 
 async fn export(State(app): State<LabelsApp>, headers: HeaderMap) -> Result<Response, ProblemPage> {
     app.labels.organizer(&headers)?;
-    let text = apart(&app.labels, |labels| labels.session.export()).await?;
+    let text = run_blocking(&app.labels, |labels| labels.session.export()).await?;
     let headers = [
         (header::CONTENT_TYPE, "application/x-ndjson"),
         (header::CONTENT_DISPOSITION, "attachment; filename=\"labels.jsonl\""),

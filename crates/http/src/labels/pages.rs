@@ -52,7 +52,7 @@ pub(super) fn done(can_change: bool) -> Markup {
 }
 
 /// An item with the buttons that answer it.
-pub(super) struct Shown<'a> {
+pub(super) struct ItemPage<'a> {
     pub labels: &'a Labels,
     pub person: &'a str,
     pub item: &'a Item,
@@ -61,7 +61,7 @@ pub(super) struct Shown<'a> {
     pub before: Option<ItemAnswer>,
 }
 
-impl Shown<'_> {
+impl ItemPage<'_> {
     fn draft(&self) -> Option<TestDraft> {
         self.labels.session.test(self.person, self.item.number)
     }
@@ -267,7 +267,7 @@ fn guide(guideline: &Guideline) -> Markup {
 }
 
 fn code(language: &str, text: &str) -> Markup {
-    let colored = ColoredLines::of(language, text);
+    let colored = ColoredLines::new(language, text);
     html! {
         div .code tabindex="0" role="region" aria-label="Code" {
             @for (index, line) in text.lines().enumerate() {

@@ -161,7 +161,7 @@ impl CallsPage<'_> {
         html! {
             li {
                 a .place href=(address) aria-label={ (site.path) ":" (site.line) } { (site.line) }
-                " " code .text { (ColoredLines::of(language, &site.text).line(0, &site.text, &marks, &[])) }
+                " " code .text { (ColoredLines::new(language, &site.text).line(0, &site.text, &marks, &[])) }
                 @if let Some(caller) = caller {
                     " " span .quiet { "in " }
                     (self.onward_as(caller, html! { code { (caller.name) } }))
@@ -227,7 +227,7 @@ pub(crate) async fn card(
         let hit = unit_at(&tree, &position)?;
         let calls = tree.index.callers(&hit.name, std::slice::from_ref(&hit), &Filter::default())?;
         let certain = calls.found.len() - calls.n_by_name();
-        let colored = ColoredLines::of(&hit.language, &hit.signature);
+        let colored = ColoredLines::new(&hit.language, &hit.signature);
         Ok(fragment(&html! {
             pre { @for (index, line) in hit.signature.lines().enumerate() { (colored.line(index, line, &[], &[])) "\n" } }
             @if let Some(summary) = documentation(&tree, &hit) { p { (summary) } }

@@ -111,7 +111,7 @@ impl Place<'_> {
     }
 
     /// The directories around a file, opened down to it.
-    pub(super) fn beside(&self, tree: &Tree, root: usize) -> Result<Markup, Problem> {
+    pub(super) fn surroundings(&self, tree: &Tree, root: usize) -> Result<Markup, Problem> {
         let parts: Vec<&str> = self.path.split('/').collect();
         self.level(tree, root, "", &parts)
     }

@@ -16,7 +16,7 @@ use super::ProblemPage;
 use super::code::line;
 use super::directory::Place;
 use super::layout::{file_address, place};
-use super::results::{apart, whole};
+use super::results::{disjoint, whole};
 use crate::api::not_indexed;
 use crate::app::App;
 use crate::highlight::{ColoredLines, Link};
@@ -33,12 +33,12 @@ const LINES_BEFORE: usize = 20;
 const MAX_OUTLINE_BYTES: usize = 12_000;
 
 /// A file that can be shown.
-pub(super) enum Shown<'a> {
+pub(super) enum ShownFile<'a> {
     Indexed(IndexedFile<'a>),
     Unindexed(UnindexedFile<'a>),
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ShownFile<'a> {
     pub(super) fn find(tree: &'a Tree, root: usize, path: &str) -> Result<Self, Problem> {
         if let Some(file) = tree.index.file(root, path) {
             return Ok(Self::Indexed(file));
@@ -87,12 +87,12 @@ pub(crate) async fn file(
     let server = app.clone();
     let html = server.ask(move |current| {
         let tree = current.tree.tree_for(&Need::File(root, &path))?;
-        let file = Shown::find(&tree, root, &path)?;
+        let file = ShownFile::find(&tree, root, &path)?;
         let text = file.text(&path)?;
         let place = Place { params: &params, tree: &name, path: &path };
         let (units, names) = (file.units(&tree), app.trees.names());
         let page = FilePage { tree: &tree, root, place: &place, file: &file, text: &text, units, names };
-        let beside = if tree.is_elsewhere() { None } else { Some(place.beside(&tree, root)?) };
+        let beside = if tree.is_elsewhere() { None } else { Some(place.surroundings(&tree, root)?) };
         let code = page.code(wanted)?;
         let body = html! {
             div .columns {
@@ -124,7 +124,7 @@ pub(crate) async fn raw(
     let root = app.trees.number(&name)?;
     let text = app.ask(move |current| {
         let tree = current.tree.tree_for(&Need::File(root, &path))?;
-        Ok(Shown::find(&tree, root, &path)?.text(&path)?.into_bytes())
+        Ok(ShownFile::find(&tree, root, &path)?.text(&path)?.into_bytes())
     });
     let text = text.await?;
     let headers = [
@@ -138,7 +138,7 @@ struct FilePage<'a> {
     tree: &'a Tree,
     root: usize,
     place: &'a Place<'a>,
-    file: &'a Shown<'a>,
+    file: &'a ShownFile<'a>,
     text: &'a SourceText,
     units: Vec<Hit>,
     /// The names of the trees.
@@ -195,7 +195,7 @@ impl FilePage<'_> {
                     }
                     a href=(position(hit.start_line).link("/similar")) { "Similar" } " "
                 }
-                @if let Shown::Indexed(_) = self.file {
+                @if let ShownFile::Indexed(_) = self.file {
                     @if !self.tree.is_elsewhere() { a href={ "/history/" (place(name, path)) } { "History" } " " }
                 }
                 a href={ "/raw/" (place(name, path)) } { "Raw" } " "
@@ -215,7 +215,7 @@ impl FilePage<'_> {
         let numbers: Vec<u32> = (0..all.len()).map(|index| self.text.line_number(index)).collect();
         let at = wanted.map_or(0, |line| numbers.partition_point(|number| *number < line));
         let at = at.min(all.len().saturating_sub(1));
-        let colored = ColoredLines::of(self.file.language(), &content);
+        let colored = ColoredLines::new(self.file.language(), &content);
         let current = wanted.and_then(|line| self.tree.index.unit_at_in(self.root, self.place.path, line));
         let current = current.map_or(0..0, |hit| hit.start_line..hit.end_line + 1);
         let marks = PageMarks::new(self.place.params);
@@ -227,7 +227,7 @@ impl FilePage<'_> {
                 let is_current = current.contains(&number);
                 let no_links = Vec::new();
                 let links = links.get(&index).unwrap_or(&no_links);
-                let shown = colored.line(index, text, &marks.of(text, is_current), links);
+                let shown = colored.line(index, text, &marks.ranges(text, is_current), links);
                 let shown = line(number, is_current, wanted == Some(number) && index == at, &shown);
                 if html.len() + shown.len() > MAX_CODE_BYTES && index > first {
                     break;
@@ -251,7 +251,7 @@ impl FilePage<'_> {
 
     /// By the index of a line: what is called there leads to its definition, and what is defined there to its calls.
     fn links(&self, all: &[&str], numbers: &[u32]) -> Result<HashMap<usize, Vec<Link>>, Problem> {
-        let Shown::Indexed(file) = self.file else { return Ok(HashMap::new()) };
+        let ShownFile::Indexed(file) = self.file else { return Ok(HashMap::new()) };
         if self.tree.is_elsewhere() || self.text.notebook_lines().is_some() {
             return Ok(HashMap::new());
         }
@@ -331,11 +331,11 @@ struct PageMarks {
 impl PageMarks {
     fn new(params: &Params) -> Self {
         let asked = params.get("q").and_then(|text| Query::parse(text).ok()).unwrap_or_default();
-        Self { is_exact: asked.is_exact(), marks: Marks::of_query(&asked, query_terms(&asked.words)) }
+        Self { is_exact: asked.is_exact(), marks: Marks::from_query(&asked, query_terms(&asked.words)) }
     }
 
-    fn of(&self, text: &str, is_current: bool) -> Vec<Range<usize>> {
-        if self.is_exact || is_current { apart(self.marks.of(text)) } else { Vec::new() }
+    fn ranges(&self, text: &str, is_current: bool) -> Vec<Range<usize>> {
+        if self.is_exact || is_current { disjoint(self.marks.ranges(text)) } else { Vec::new() }
     }
 }
 
@@ -344,7 +344,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stand_alone() {
+    fn words_are_matched_whole() {
         assert_eq!(words("get(target.get, getter, _get, get)", "get"), [0..3, 11..14, 30..33]);
         assert!(words("a", "").is_empty());
     }

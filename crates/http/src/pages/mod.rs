@@ -39,9 +39,9 @@ use crate::trees::Current;
 const CACHED: &str = "public, max-age=31536000, immutable";
 
 /// The fields of a form; a page says so if they are not those that it has.
-pub(crate) struct FormOf<T>(pub T);
+pub(crate) struct FormFields<T>(pub T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for FormOf<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for FormFields<T> {
     type Rejection = ProblemPage;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ProblemPage> {
@@ -70,7 +70,7 @@ pub(crate) async fn login_page() -> Response {
 pub(crate) async fn log_in(
     State(app): State<App>,
     headers: HeaderMap,
-    FormOf(form): FormOf<Login>,
+    FormFields(form): FormFields<Login>,
 ) -> Response {
     // Only a page of this server: `//host` and `/\host` are others.
     let is_own = form.next.starts_with('/') && !form.next[1..].starts_with(['/', '\\']);

@@ -24,7 +24,7 @@ pub(crate) async fn related(State(app): State<App>, params: Params) -> Page {
     let server = app.clone();
     let html = server.ask(move |current| {
         let tree = current.tree.tree_for(&Need::Calls)?;
-        let opened = app.related.of(&tree);
+        let opened = app.related.get(&tree);
         let found = asked.answer(&opened, &tree)?;
         let commits = asked.commits(&opened, &tree)?.commits.unwrap_or_default();
         let nothing = Params::default();
@@ -69,7 +69,7 @@ pub(crate) async fn history(
     let html = server.ask(move |current| {
         let tree = current.tree.tree_for(&Need::Calls)?;
         tree.index.file(root, &path).ok_or_else(|| not_indexed(&path))?;
-        let opened = app.related.of(&tree);
+        let opened = app.related.get(&tree);
         let FileHistory { definitions, commits, n_commits } = opened.file_history(&tree, root, &path, MAX_COMMITS);
         let nothing = Params::default();
         let position = |line: u32| nothing.with("tree", &name).with("path", &path).with("line", &line.to_string());

@@ -16,7 +16,7 @@ use super::filters::Narrowing;
 use super::layout::{file_address, fragment, hints, page};
 use super::start::{start, suggestions};
 use super::{ProblemPage, is_fragment};
-use crate::api::{like, unit_at};
+use crate::api::{need_for_similar, unit_at};
 use crate::app::App;
 use crate::examples::Examples;
 use crate::fitted::Fitted;
@@ -114,7 +114,7 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
             @if answer.confident == Some(false) && !hits.is_empty() {
                 p .notice { "No match clearly answers the query; showing the closest ones." }
             }
-            @if hits.is_empty() && from == 1 { (nothing(&narrowing, current.examples())) }
+            @if hits.is_empty() && from == 1 { (no_results_advice(&narrowing, current.examples())) }
         };
         let facets = narrowing.facets(&facets);
         let results = shown.results(&answer.results, &hits, without_lines);
@@ -145,7 +145,7 @@ pub(crate) async fn similar(State(app): State<App>, params: Params) -> Page {
     }
     let server = app.clone();
     let html = server.ask(move |current| {
-        let tree = current.tree.tree_for(&like(&position, &question))?;
+        let tree = current.tree.tree_for(&need_for_similar(&position, &question))?;
         let given = unit_at(&tree, &position)?;
         let found = quarry_session::similar(&tree.index, &given, &question.request(&[]))?;
         let hits = found.hits.clone();
@@ -215,7 +215,7 @@ fn building(progress: &Progress, params: &Params) -> Markup {
 }
 
 /// Advice where nothing is found.
-fn nothing(narrowing: &Narrowing, examples: &Examples) -> Markup {
+fn no_results_advice(narrowing: &Narrowing, examples: &Examples) -> Markup {
     let unfiltered = narrowing.unfiltered();
     html! {
         div .nothing {
@@ -385,14 +385,14 @@ impl ResultsShown<'_> {
         let content = SourceText::to_str(file);
         let source: String = content.split_inclusive('\n').skip(of_unit.start).take(of_unit.len()).collect();
         // The lines of a long unit are parsed without what is around them.
-        let whole = (source.len() <= MAX_UNIT_BYTES).then(|| ColoredLines::of(&hit.language, &source));
-        let marks = |text: &str| apart(self.marks.of(text));
+        let whole = (source.len() <= MAX_UNIT_BYTES).then(|| ColoredLines::new(&hit.language, &source));
+        let marks = |text: &str| disjoint(self.marks.ranges(text));
         let block = |block: &Block| {
             let own;
             let (colored, first) = match &whole {
                 Some(whole) if block.first_index >= of_unit.start => (whole, of_unit.start),
                 _ => {
-                    own = ColoredLines::of(&hit.language, &block.text());
+                    own = ColoredLines::new(&hit.language, &block.text());
                     (&own, block.first_index)
                 }
             };
@@ -447,7 +447,7 @@ fn sentence(note: &str) -> String {
 }
 
 /// Ranges without what ranges before them have.
-pub(super) fn apart(ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+pub(super) fn disjoint(ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     let mut done = 0;
     let rest = |range: Range<usize>| {
         let start = range.start.max(done);

@@ -156,7 +156,7 @@ fn agents_call_the_same_tools() {
 }
 
 #[test]
-fn agents_that_send_slowly_keep_nobody_out() {
+fn slow_agents_do_not_block_others() {
     let served = serve();
     let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, \
                 text/event-stream\r\nContent-Length: 60\r\n\r\n{";
@@ -280,8 +280,8 @@ fn a_stream_has_the_results_of_a_search_one_by_one() {
 #[test]
 fn a_stream_waits_for_the_first_index() {
     let served = serve_with(&FILES, Start { is_building: true, ..Start::default() });
-    let told = |share: f64| Progress { share, message: "reading files".to_owned(), failure: None };
-    served.trees.tell(told(0.25));
+    let progress = |share: f64| Progress { share, message: "reading files".to_owned(), failure: None };
+    served.trees.report(progress(0.25));
     assert_eq!(served.get("/api/v1/search?q=retry&wait=0").status, 503);
     let asked = |query: &str| {
         let request = format!(
@@ -425,7 +425,7 @@ fn violation(value: &Value, schema: &Value, whole: &Value, at: &str) -> Option<S
 }
 
 #[test]
-fn answers_are_as_the_description_says() {
+fn answers_match_the_openapi_description() {
     let served = serve();
     let description = served.get("/api/v1/openapi.json").json();
     assert_eq!(description, quarry_http::description());

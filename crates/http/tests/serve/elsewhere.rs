@@ -82,7 +82,7 @@ fn every_request_gets_what_it_needs() {
 }
 
 #[test]
-fn what_is_not_kept_is_not_found_and_not_linked() {
+fn data_that_is_not_stored_is_not_found_and_not_linked() {
     let (served, _) = serve();
     for path in [
         "/api/v1/callers?name=pause",
@@ -102,7 +102,7 @@ fn what_is_not_kept_is_not_found_and_not_linked() {
 }
 
 #[test]
-fn what_is_away_is_answered_with_503_and_no_address() {
+fn an_unavailable_engine_is_answered_with_503_and_no_address() {
     let (served, kept) = serve();
     kept.is_away.store(true, Ordering::SeqCst);
     for path in ["/api/v1/search?q=retry", "/?q=retry", "/file/shop/src/wait.py", "/raw/shop/src/wait.py"] {

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use quarry_embed::StaticModel;
-use quarry_http::{CodeLink, Server, Stop, Trees};
+use quarry_http::{CodeLink, Server, StopHandle, Trees};
 use quarry_index::{Index, RankingWeights, SegmentPool, Update, UserDirectories};
 use quarry_mcp::Workspace;
 use quarry_session::settings::{SearchDefaults, Settings};
@@ -45,7 +45,7 @@ pub(crate) struct Served {
     pub address: SocketAddr,
     pub trees: Arc<Trees>,
     shared: SharedTree,
-    stop: Stop,
+    stop: StopHandle,
     thread: Option<JoinHandle<()>>,
     directories: Vec<TempDir>,
 }

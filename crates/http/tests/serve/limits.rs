@@ -108,7 +108,7 @@ fn a_thousand_streams_wait_for_the_index_beside_others() {
 }
 
 #[test]
-fn streams_that_nobody_reads_do_not_hold_up_the_end() {
+fn unread_streams_do_not_delay_shutdown() {
     let mut served = serve_with(&FILES, Start { is_building: true, ..Start::default() });
     let request = b"GET /api/v1/search/stream?q=retry HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let streams: Vec<_> = (0..300)
@@ -146,7 +146,7 @@ fn a_connection_serves_many_requests_until_the_server_ends() {
 }
 
 #[test]
-fn many_at_once_are_answered_or_told_when_to_come_back() {
+fn concurrent_requests_are_answered_or_asked_to_retry() {
     let served = serve();
     thread::scope(|scope| {
         let clients: Vec<_> = (0..200)

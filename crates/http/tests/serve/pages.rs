@@ -176,7 +176,7 @@ fn similar_code_and_calls_are_pages() {
 }
 
 #[test]
-fn what_is_related_and_its_commits_are_pages() {
+fn related_places_and_their_commits_have_pages() {
     let later = FILES[1].1.replace("60", "61");
     let commits = vec![
         ("Start", FILES.to_vec()),
@@ -250,7 +250,7 @@ fn several_trees_are_one_ranking() {
 #[test]
 fn a_first_index_shows_its_progress() {
     let served = serve_with(&FILES, Start { is_building: true, ..Start::default() });
-    served.trees.tell(quarry_http::Progress {
+    served.trees.report(quarry_http::Progress {
         share: 0.25,
         message: "reading files".to_owned(),
         failure: None,

@@ -6,7 +6,7 @@ use crate::fixture::{FILES, Start, serve, serve_with};
 const SCRIPT: &str = "<script>alert(1)</script>";
 
 #[test]
-fn what_comes_from_a_tree_or_a_request_is_text() {
+fn values_from_trees_and_requests_are_escaped() {
     let name = "src/<img src=x onerror=alert(2)>&\"'\u{202e}.py";
     let code = "def evil_backoff():\n    return \"</pre></div><script>alert(1)</script>\u{202e}\"\n";
     let served = serve_with(&[(name, code), ("b.py", "def other():\n    return 1\n")], Start::default());
@@ -124,7 +124,7 @@ fn foreign_names_sites_and_tokens_are_refused() {
 }
 
 #[test]
-fn other_sites_may_link_to_pages_and_no_more() {
+fn other_sites_may_only_link_to_pages() {
     let served = serve();
     let get = |path: &str, head: &[&str]| served.request("GET", path, head, "").status;
     let (cross, navigates) = ("Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate");

@@ -35,7 +35,7 @@ pub(super) struct CalledFile<'a> {
 type CallKey<'a> = (Option<usize>, &'a str, Option<&'a str>);
 
 /// Requested calls.
-pub(super) enum Asked<'a> {
+pub(super) enum CallSelection<'a> {
     /// Calls of some names, or of aliases that imports give them.
     Names(&'a BTreeSet<&'a str>),
     /// Calls in some units.
@@ -45,7 +45,7 @@ pub(super) enum Asked<'a> {
 impl Index {
     /// Reads a file and at least the requested ones of its calls; `None` if it is not found. The calls are those
     /// stored in the index or, if the file has changed since, those that are in it now.
-    pub(super) fn called_file(&self, row: usize, asked: &Asked) -> Option<CalledFile<'_>> {
+    pub(super) fn called_file(&self, row: usize, asked: &CallSelection) -> Option<CalledFile<'_>> {
         let (root, path) = self.root_of(row)?;
         let in_tree = self.outermost_root_of(row).map(|(root, path)| (root.number, path))?;
         let record = &self.table.files[row];
@@ -54,7 +54,7 @@ impl Index {
         let is_same = content_hash(&text) == record.hash;
         let stored = is_same.then(|| self.stored_references(row, language, &text, asked)).flatten();
         let mut references = stored.unwrap_or_else(|| text.extract_with_references(language).1);
-        if let Asked::Names(names) = asked
+        if let CallSelection::Names(names) = asked
             && !names.iter().any(|name| holds_word(text.bytes(), name))
         {
             // Nothing that is missing in it is requested.
@@ -80,17 +80,17 @@ impl Index {
         row: usize,
         language: Language,
         text: &SourceText,
-        asked: &Asked,
+        asked: &CallSelection,
     ) -> Option<References> {
         let stored = StoredReferences::read(self.table.calls(&self.table.files[row]), language)?;
         match asked {
-            Asked::Names(names) => {
+            CallSelection::Names(names) => {
                 let imported = stored.imports.iter().flat_map(|import| &import.names);
                 let renamed = imported.filter(|name| names.contains(name.name.as_str()));
                 let aliases: BTreeSet<String> = renamed.filter_map(|name| name.alias.clone()).collect();
                 stored.with_calls(text, |callee, _| names.contains(callee) || aliases.contains(callee))
             }
-            Asked::Units(units) => stored.with_calls(text, |_, byte| {
+            CallSelection::Units(units) => stored.with_calls(text, |_, byte| {
                 self.unit_around(row, byte).is_some_and(|unit| units.contains(&unit))
             }),
         }

@@ -7,7 +7,7 @@ use quarry_source::{UnitKind, language_named};
 use quarry_walk::FileFlags;
 
 use super::Definitions;
-use super::file::Asked;
+use super::file::CallSelection;
 use super::module::{File, Module, Packages};
 use super::modules::Modules;
 use super::resolve::{Candidate, Candidates};
@@ -132,7 +132,7 @@ impl Index {
     /// Prepares looking up the calls and imports of many files.
     #[must_use]
     pub fn links(&self) -> Links<'_> {
-        let mut packages = Packages::of(self);
+        let mut packages = Packages::new(self);
         let mut definitions: HashMap<&str, Vec<Candidate>> = HashMap::new();
         for unit in 0..self.n_units() {
             let record = &self.table.units[unit];
@@ -143,7 +143,7 @@ impl Index {
         }
         let definitions =
             definitions.into_iter().map(|(name, found)| (name, Candidates::new(found))).collect();
-        Links { index: self, definitions, modules: Modules::of(self) }
+        Links { index: self, definitions, modules: Modules::new(self) }
     }
 
     /// A definition that calls may target.
@@ -185,9 +185,9 @@ impl Index {
 impl Links<'_> {
     /// The calls and imports of a file (given by its row); `None` if it cannot be read.
     #[must_use]
-    pub fn of_file(&self, row: usize) -> Option<FileLinks> {
+    pub fn file_links(&self, row: usize) -> Option<FileLinks> {
         let units: BTreeSet<usize> = self.index.units_of_files[row].clone().collect();
-        let file = self.index.called_file(row, &Asked::Units(&units))?;
+        let file = self.index.called_file(row, &CallSelection::Units(&units))?;
         let mut links = FileLinks::default();
         for (caller, line, called, resolution) in file.targets(&units, &self.definitions, &self.modules) {
             links.called.insert(called.to_owned());

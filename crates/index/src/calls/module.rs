@@ -99,7 +99,7 @@ impl Module {
             parts.truncate(parts.len().saturating_sub(dots - 1));
             rest = &module[dots..];
         } else if !file.language.manifests().is_empty() {
-            let tree = modules.of_tree(file);
+            let tree = modules.tree_modules(file);
             if let Some((path, after)) = tree.mapped(module, file) {
                 below = Some(path.to_vec());
                 rest = after;
@@ -289,7 +289,7 @@ pub(super) struct Packages<'a> {
 }
 
 impl<'a> Packages<'a> {
-    pub fn of(index: &'a Index) -> Self {
+    pub fn new(index: &'a Index) -> Self {
         Self { index, known: HashMap::new() }
     }
 

@@ -52,11 +52,11 @@ const MAX_FILES: usize = 64;
 const MAX_BASES: usize = 64;
 
 impl<'a> Modules<'a> {
-    pub fn of(index: &'a Index) -> Self {
+    pub fn new(index: &'a Index) -> Self {
         Self { index, trees: Mutex::default(), bases: Mutex::default() }
     }
 
-    pub fn of_tree(&self, file: &File) -> Arc<TreeModules> {
+    pub fn tree_modules(&self, file: &File) -> Arc<TreeModules> {
         let key = (file.tree, file.language.family());
         let mut trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
         trees.entry(key).or_insert_with(|| Arc::new(TreeModules::read(self.index, file))).clone()
@@ -67,7 +67,7 @@ impl<'a> Modules<'a> {
         if let Some(is_in_tree) = module.is_in_tree() {
             return is_in_tree;
         }
-        let tree = self.of_tree(from);
+        let tree = self.tree_modules(from);
         let parts = &module.parts;
         if from.language.name_scope() == NameScope::Directory {
             // Directories are imported by their whole path.
@@ -169,7 +169,7 @@ impl<'a> Modules<'a> {
 
     /// The files of a module, by row, with their paths.
     pub(super) fn files_of(&self, module: &Module, from: &File) -> Vec<(usize, &'a str)> {
-        let tree = self.of_tree(from);
+        let tree = self.tree_modules(from);
         let with_path = |row: &usize| Some((*row, self.index.outermost_root_of(*row)?.1));
         let named = |last: &str| {
             let rows = tree.files.get(last).into_iter().flatten().filter_map(with_path);
@@ -265,7 +265,7 @@ impl TreeModules {
         let mut files: HashMap<String, Vec<usize>> = HashMap::new();
         let (mut parts, mut pairs, mut directories): (HashSet<String>, _, _) =
             (HashSet::new(), HashSet::new(), BTreeSet::new());
-        let mut packages = Packages::of(index);
+        let mut packages = Packages::new(index);
         let is_of_family = |row: usize| {
             let language = language_named(index.table.text(index.table.files[row].language));
             language.is_some_and(|language| language.family() == of.language.family())

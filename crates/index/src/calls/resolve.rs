@@ -81,25 +81,25 @@ impl<'a> Candidates<'a> {
 
 impl<'a> Family<'a> {
     /// Members of a type, by the last part of its name.
-    fn of_type(&self, name: &str) -> &[Candidate<'a>] {
+    fn members_of_type(&self, name: &str) -> &[Candidate<'a>] {
         self.owners.get(name).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Members of the type that a qualified name ends with.
-    fn of_same_type(&self, name: &str) -> &[Candidate<'a>] {
-        if name.is_empty() { &[] } else { self.of_type(last_part(name)) }
+    fn members_of_same_type(&self, name: &str) -> &[Candidate<'a>] {
+        if name.is_empty() { &[] } else { self.members_of_type(last_part(name)) }
     }
 
     /// The members of a type, or those that it inherits.
     fn members(&self, name: &str, site: &Site) -> Vec<Candidate<'a>> {
-        match self.of_type(name) {
+        match self.members_of_type(name) {
             [] => self.inherited(name, site),
             members => members.to_vec(),
         }
     }
 
     fn inherited(&self, name: &str, site: &Site) -> Vec<Candidate<'a>> {
-        site.modules.inherited(name, &site.file, &|base| self.of_type(base).to_vec())
+        site.modules.inherited(name, &site.file, &|base| self.members_of_type(base).to_vec())
     }
 
     /// The members of the declared type of a variable or field.
@@ -107,7 +107,7 @@ impl<'a> Family<'a> {
         let members = |word: &str| {
             let members = match word.starts_with(char::is_uppercase) {
                 true => self.members(word, site),
-                false => self.of_type(word).to_vec(),
+                false => self.members_of_type(word).to_vec(),
             };
             (!members.is_empty()).then_some(members)
         };
@@ -220,7 +220,7 @@ fn resolve_bare(callee: &str, site: &Site, known: &[Candidate]) -> Resolution {
         return found;
     }
     match site.file.language.name_scope() {
-        NameScope::File if imports_wholesale_of_tree(site) => {
+        NameScope::File if has_wildcard_import_of_tree(site) => {
             by_name(if free.is_empty() { known } else { &free })
         }
         NameScope::File => Resolution::default(),
@@ -272,7 +272,7 @@ fn own_members<'a>(
 }
 
 /// The modules that are imported with all their members.
-fn wholesale_modules(site: &Site) -> Vec<Module> {
+fn wildcard_modules(site: &Site) -> Vec<Module> {
     let is_wholesale = |import: &&Import| {
         import.names.iter().any(is_everything)
             || import.names.is_empty() && site.file.language.name_scope() != NameScope::File
@@ -282,13 +282,13 @@ fn wholesale_modules(site: &Site) -> Vec<Module> {
 }
 
 /// Returns true if a module of the tree is imported with all its members, some of which may not be known.
-fn imports_wholesale_of_tree(site: &Site) -> bool {
-    wholesale_modules(site).iter().any(|module| site.modules.has(module, &site.file))
+fn has_wildcard_import_of_tree(site: &Site) -> bool {
+    wildcard_modules(site).iter().any(|module| site.modules.has(module, &site.file))
 }
 
 /// The candidates in modules that are imported with all their members, or in those that these pass on.
 fn imported_wholesale<'a>(name: &str, site: &Site, candidates: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
-    let modules = wholesale_modules(site);
+    let modules = wildcard_modules(site);
     let is_in = |candidate: &&Candidate| modules.iter().any(|module| module.level(candidate) > 1);
     let found: Vec<Candidate> = candidates.iter().filter(is_in).copied().collect();
     if !found.is_empty() {
@@ -300,12 +300,12 @@ fn imported_wholesale<'a>(name: &str, site: &Site, candidates: &[Candidate<'a>])
             |owner: &String| site.modules.inherited(owner, &site.file, &|base| members_of(candidates, base));
         return types.flat_map(inherited).collect();
     }
-    let matching = |module: &Module| best_in(module, candidates, 2);
+    let matching = |module: &Module| best_matches(module, candidates, 2);
     modules.iter().flat_map(|module| site.modules.through(module, name, &site.file, &matching)).collect()
 }
 
 /// The members of types that a file may name without importing each of them.
-fn in_reach<'a>(name: &str, site: &Site, members: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
+fn reachable_members<'a>(name: &str, site: &Site, members: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
     let reaches = |candidate: &Candidate| match site.file.language.name_scope() {
         NameScope::File => candidate.path == site.file.path,
         NameScope::Directory => directory(candidate.path) == directory(site.file.path),
@@ -335,7 +335,7 @@ fn reexported(module: &Module, name: &str, site: &Site, members: &[Candidate]) -
 fn resolve_member<'s>(call: &'s Call, receiver: &'s str, site: &Site<'s>, family: &Family) -> Resolution {
     let around = enclosing_type(site, family);
     if SELF_NAMES.contains(&receiver) {
-        let members = |name: &str| family.of_same_type(name).to_vec();
+        let members = |name: &str| family.members_of_same_type(name).to_vec();
         let own = own_members(&call.callee, around, site, &family.methods, &members);
         return own.unwrap_or_else(|| family.possible());
     }
@@ -361,9 +361,9 @@ fn resolve_member<'s>(call: &'s Call, receiver: &'s str, site: &Site<'s>, family
         }
         let real_name =
             if words.len() == 1 { name.filter(|name| *name != "default").unwrap_or(first) } else { last };
-        if is_path && !family.of_type(real_name).is_empty() {
+        if is_path && !family.members_of_type(real_name).is_empty() {
             module.parts.pop_if(|part| part.as_str() == real_name);
-            return reexported(&module, real_name, site, family.of_type(real_name));
+            return reexported(&module, real_name, site, family.members_of_type(real_name));
         }
         if is_path && is_in_tree {
             let inherited = family.inherited(real_name, site);
@@ -391,15 +391,15 @@ fn resolve_member<'s>(call: &'s Call, receiver: &'s str, site: &Site<'s>, family
     if is_path && (words.len() > 1 || site.file.language.has_global_modules()) {
         // A qualified name needs no import.
         let module = Module::named(&words);
-        let found: Vec<Candidate> = best_in(&module, &family.all, 3);
+        let found: Vec<Candidate> = best_matches(&module, &family.all, 3);
         let is_whole = |candidate: &Candidate| words.len() > 1 || container(candidate.name) == *first;
         if !found.is_empty() && found.iter().all(is_whole) {
             return nearest(site, &found, true);
         }
     }
-    let members = if is_path { family.members(last, site) } else { family.of_type(last).to_vec() };
+    let members = if is_path { family.members(last, site) } else { family.members_of_type(last).to_vec() };
     if !members.is_empty() {
-        let reached = in_reach(&call.callee, site, &members);
+        let reached = reachable_members(&call.callee, site, &members);
         return if reached.is_empty() { by_name(&members) } else { nearest(site, &reached, true) };
     }
     if !receiver.ends_with([')', ']'])
@@ -424,21 +424,21 @@ fn resolve_member<'s>(call: &'s Call, receiver: &'s str, site: &Site<'s>, family
 /// The candidates in a module that match it best, or else in those that it passes them on from; `None` if there are
 /// none.
 fn in_module(module: &Module, name: &str, site: &Site, known: &[Candidate]) -> Option<Resolution> {
-    let direct = best_in(module, known, 3);
+    let direct = best_matches(module, known, 3);
     if !direct.is_empty() {
         return Some(nearest(site, &direct, true));
     }
-    let matching = |module: &Module| best_in(module, known, 2);
+    let matching = |module: &Module| best_matches(module, known, 2);
     let through = site.modules.through(module, name, &site.file, &matching);
     if !through.is_empty() {
         return Some(nearest(site, &through, true));
     }
     let level = known.iter().map(|candidate| module.level(candidate)).max().filter(|level| *level > 0)?;
-    Some(nearest(site, &best_in(module, known, level), level > 1))
+    Some(nearest(site, &best_matches(module, known, level), level > 1))
 }
 
 /// The candidates that match a module best, if they do at least at a level.
-fn best_in<'a>(module: &Module, known: &[Candidate<'a>], least: u8) -> Vec<Candidate<'a>> {
+fn best_matches<'a>(module: &Module, known: &[Candidate<'a>], least: u8) -> Vec<Candidate<'a>> {
     let levels: Vec<u8> = known.iter().map(|candidate| module.level(candidate)).collect();
     let best = levels.iter().copied().max().unwrap_or_default();
     if best < least {
@@ -494,7 +494,7 @@ fn enclosing_type<'a>(site: &Site<'a>, family: &Family) -> &'a str {
     let mut around = container(site.name);
     let innermost = around;
     while !around.is_empty() {
-        if !family.of_same_type(around).is_empty() {
+        if !family.members_of_same_type(around).is_empty() {
             return around;
         }
         around = container(around);

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_files_call_is_read_back() {
+    fn stored_calls_are_read_back() {
         let mut n_calls = 0;
         for path in fixtures().iter().flat_map(|directory| paths_below(directory)) {
             let content = fs::read(&path).unwrap();

@@ -28,7 +28,7 @@ fn as_if_changed(mut index: Index) -> Index {
 }
 
 #[test]
-fn what_is_stored_is_what_is_in_the_files() {
+fn stored_calls_equal_parsed_calls() {
     let directory = tempfile::tempdir().unwrap();
     for fixtures in fixtures() {
         let below = directory.path().join("tree").join(fixtures.file_name().unwrap());
@@ -49,16 +49,16 @@ fn what_is_stored_is_what_is_in_the_files() {
     let mut n_found = 0;
     for name in names {
         let definitions = stored.definitions_of(&name, &Filter::default());
-        let of = |index: &Index| index.callers(&name, &definitions, &Filter::default()).unwrap();
-        let found = of(&stored);
+        let callers = |index: &Index| index.callers(&name, &definitions, &Filter::default()).unwrap();
+        let found = callers(&stored);
         n_found += found.found.len();
-        assert_eq!(format!("{found:?}"), format!("{:?}", of(&parsed)), "{name}");
+        assert_eq!(format!("{found:?}"), format!("{:?}", callers(&parsed)), "{name}");
     }
     assert!(n_found > 200, "{n_found}");
 }
 
 #[test]
-fn a_file_that_changed_since_then_is_read_anew() {
+fn a_file_that_changed_since_then_is_read_again() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("tree/a.py");
     fs::create_dir(directory.path().join("tree")).unwrap();

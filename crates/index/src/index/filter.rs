@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn languages_go_by_name() {
+    fn languages_are_selected_by_name() {
         let python = filter(&["Python"], &[]).unwrap();
         assert!(python.file("a.py", "python", FileFlags::empty()));
         assert!(!python.file("a.rs", "rust", FileFlags::empty()));

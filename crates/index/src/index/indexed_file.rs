@@ -10,7 +10,7 @@ use crate::{Error, Filter, Hit, Index, ScoreParts};
 
 /// Units of a file that pass a filter, as far as the file determines it.
 #[derive(Clone, Copy)]
-enum Allowed {
+enum MatchingUnits {
     None,
     All,
     /// Units whose own language passes.
@@ -36,17 +36,17 @@ impl Index {
         let of_file = |filter: &Filter, file: &FileRecord, root: usize, path: &str| {
             let language = self.table.text(file.language);
             if !filter.root(root) {
-                Allowed::None
+                MatchingUnits::None
             } else if filter.file(path, language, file.flags()) {
-                Allowed::All
+                MatchingUnits::All
             } else if notebooks.contains(&language) && filter.path(path, file.flags()) {
-                Allowed::OfLanguage
+                MatchingUnits::OfLanguage
             } else {
-                Allowed::None
+                MatchingUnits::None
             }
         };
         // By the filter of the path that contains a file, and by this one.
-        let files: Vec<Option<[(&Filter, Allowed); 2]>> = (0..self.table.files.len())
+        let files: Vec<Option<[(&Filter, MatchingUnits); 2]>> = (0..self.table.files.len())
             .map(|row| {
                 let (root, path) = self.root_of(row)?;
                 Some(
@@ -56,13 +56,13 @@ impl Index {
             })
             .collect();
         let unit = |unit: &UnitRecord| {
-            let is_allowed = |(filter, of_file): (&Filter, Allowed)| {
+            let is_allowed = |(filter, of_file): (&Filter, MatchingUnits)| {
                 filter.kind(unit.kind())
                     && filter.name(self.table.text(unit.name))
                     && match of_file {
-                        Allowed::All => true,
-                        Allowed::OfLanguage => filter.language(self.table.text(unit.language)),
-                        Allowed::None => false,
+                        MatchingUnits::All => true,
+                        MatchingUnits::OfLanguage => filter.language(self.table.text(unit.language)),
+                        MatchingUnits::None => false,
                     }
             };
             files[unit.file as usize].is_some_and(|filters| filters.into_iter().all(is_allowed))

@@ -10,7 +10,7 @@ use crate::{Error, Index};
 
 /// Detects whether files of some index directories were overwritten, or found to be damaged, since these were opened.
 #[derive(Clone)]
-pub(crate) struct Intact {
+pub(crate) struct OverwriteDetector {
     since: usize,
     directories: Vec<PathBuf>,
     pool: Option<Arc<SegmentPool>>,
@@ -18,14 +18,14 @@ pub(crate) struct Intact {
     is_verified: bool,
 }
 
-impl Intact {
+impl OverwriteDetector {
     /// For a directory, from now on; the pool is notified.
     pub fn since_now(directory: &Path, pool: Option<&Arc<SegmentPool>>, is_verified: bool) -> Self {
         Self { since: map::now(), directories: vec![directory.to_owned()], pool: pool.cloned(), is_verified }
     }
 
     /// For several indexes together.
-    pub fn of_all(all: impl IntoIterator<Item = Self>) -> Option<Self> {
+    pub fn combine(all: impl IntoIterator<Item = Self>) -> Option<Self> {
         all.into_iter().reduce(|mut first, other| {
             first.since = first.since.min(other.since);
             first.directories.extend(other.directories);
@@ -42,12 +42,12 @@ impl Index {
     /// # Errors
     /// When one was.
     pub fn check_intact(&self) -> Result<(), Error> {
-        let Some(Intact { since, directories, pool, .. }) = &self.intact else { return Ok(()) };
-        let lost = map::lost_since(*since);
+        let Some(OverwriteDetector { since, directories, pool, .. }) = &self.intact else { return Ok(()) };
+        let lost = map::damaged_since(*since);
         let is_lost = |directory: &&PathBuf| lost.iter().any(|path| path.starts_with(directory));
         let Some(directory) = directories.iter().find(is_lost) else { return Ok(()) };
         if let Some(pool) = pool {
-            pool.tell_replaced();
+            pool.report_replaced();
         }
         let source = Box::new(Error::corrupt(directory, "a file of it was overwritten or is damaged"));
         Err(Error::Replaced { path: directory.clone(), source })

@@ -16,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::index::Dense;
 use crate::index::roots::{Root, Tree};
 use crate::index::scope::Scope;
-use crate::index::unindexed::Others;
+use crate::index::unindexed::UnindexedFiles;
 use crate::lexical::{
     Bm25f, LexicalIndex, Part, TermCount, TermCounts, TermFrequencies, Terms, WholeCollection, term_weights,
 };
@@ -227,7 +227,7 @@ impl Index {
     ///
     /// # Errors
     /// When it is too large.
-    pub fn of_portable(
+    pub fn from_portable(
         mut trees: Vec<PortableTree>,
         totals: &Totals,
         counts: Arc<dyn TermCounts>,
@@ -256,7 +256,7 @@ impl Index {
                 base: tree.root,
                 files: start..files.len(),
                 unread: Vec::new(),
-                others: Others::of(PathBuf::new()),
+                others: UnindexedFiles::new(PathBuf::new()),
                 roots: vec![root],
                 stored: None,
                 unsaved: HashMap::new(),
@@ -276,7 +276,7 @@ impl Index {
             Arc::new(table.numbering())
         };
         let parts = if is_empty { Vec::new() } else { vec![Part::in_memory(texts)?.into()] };
-        let lexical = LexicalIndex::of(parts, &numbering, &totals.sizes).within(WholeCollection {
+        let lexical = LexicalIndex::from_parts(parts, &numbering, &totals.sizes).within(WholeCollection {
             n_texts: totals.units as f32,
             n_groups: totals.files as f32,
             mean_group: totals.text_bytes as f32 / totals.files.max(1) as f32,
@@ -284,7 +284,7 @@ impl Index {
         });
         let parts = if is_empty { Vec::new() } else { vec![rows.into_matrix().into()] };
         let dense = Some(Dense { embedder, matrix: UnitVectors { parts, numbering }, passages: Vec::new() });
-        Ok(Self { carried: Some(files), ..Self::of(of_index, table, lexical, dense, None) })
+        Ok(Self { carried: Some(files), ..Self::from_parts(of_index, table, lexical, dense, None) })
     }
 
     /// The id of its model and the number of columns of its vectors.

@@ -9,9 +9,9 @@ use quarry_source::SourceText;
 use quarry_walk::{Skipped, WalkOptions};
 
 use crate::index::Dense;
-use crate::index::intact::Intact;
+use crate::index::intact::OverwriteDetector;
 use crate::index::scope::Scope;
-use crate::index::unindexed::Others;
+use crate::index::unindexed::UnindexedFiles;
 use crate::lexical::LexicalIndex;
 use crate::storage::index_directory::IndexDirectory;
 use crate::storage::table::Table;
@@ -21,7 +21,7 @@ use crate::{Error, Filter, Index};
 
 /// Location of a stored index.
 #[derive(Debug, Clone)]
-pub(crate) struct Stored {
+pub(crate) struct StoredIndex {
     pub directory: IndexDirectory,
     /// Canonical path of the tree.
     pub canonical: String,
@@ -48,13 +48,13 @@ pub(crate) struct Tree {
     /// Canonical path of the directory that the paths of its files are relative to.
     pub base: PathBuf,
     /// Location of its index; `None` if that is in memory.
-    pub stored: Option<Stored>,
+    pub stored: Option<StoredIndex>,
     /// Its rows in the table of files.
     pub files: Range<usize>,
     /// Its files whose content could not be read or is binary, and directories that could not be listed.
     pub unread: Vec<Skipped>,
     /// Its files that are not indexed but may be text.
-    pub others: Others,
+    pub others: UnindexedFiles,
     /// The searched paths in it, in order.
     pub roots: Vec<Root>,
     /// The texts that an editor has of its files, by path, where they differ from what is on disk.
@@ -68,7 +68,7 @@ impl Index {
     ///
     /// # Errors
     /// When there are too many, or they are too large for one table.
-    pub fn together(mut indexes: Vec<Self>) -> Result<Self, Error> {
+    pub fn merge(mut indexes: Vec<Self>) -> Result<Self, Error> {
         if indexes.len() == 1 {
             return Ok(indexes.remove(0));
         }
@@ -97,15 +97,18 @@ impl Index {
                 embedder = Some(dense.embedder);
             }
         }
-        let table = Table::together(tables)?;
+        let table = Table::merge(tables)?;
         let numbering = Arc::new(table.numbering());
-        let lexical = LexicalIndex::of(parts, &numbering, &table.field_sizes());
+        let lexical = LexicalIndex::from_parts(parts, &numbering, &table.field_sizes());
         if !has_passages {
             passages.clear();
         }
         let matrix = UnitVectors { parts: matrices, numbering };
         let dense = embedder.map(|embedder| Dense { embedder, matrix, passages });
-        Ok(Self { intact: Intact::of_all(intact), ..Self::of(trees, table, lexical, dense, None) })
+        Ok(Self {
+            intact: OverwriteDetector::combine(intact),
+            ..Self::from_parts(trees, table, lexical, dense, None)
+        })
     }
 
     /// Sets the filter of the searched path with an index.

@@ -18,7 +18,7 @@ pub(crate) struct Scope {
 
 impl Scope {
     /// The part of the tree at `root` that corresponds to `path`, both canonical; `None` if its name is not UTF-8.
-    pub fn of(path: &Path, root: &Path) -> Option<Self> {
+    pub fn new(path: &Path, root: &Path) -> Option<Self> {
         let parts: Option<Vec<&str>> =
             path.strip_prefix(root).ok()?.iter().map(|part| part.to_str()).collect();
         let relative = parts?.join("/");
@@ -83,7 +83,7 @@ mod tests {
             ("", &[("a/b/c.py", "a/b/c.py")], &[]),
         ] {
             let scope =
-                if path.is_empty() { Scope::default() } else { Scope::of(&root.join(path), &root).unwrap() };
+                if path.is_empty() { Scope::default() } else { Scope::new(&root.join(path), &root).unwrap() };
             for (whole, relative) in inside {
                 assert_eq!(scope.relative(whole), Some(*relative), "{path}");
                 assert_eq!(scope.absolute(relative), *whole, "{path}");

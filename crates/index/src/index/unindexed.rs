@@ -22,20 +22,20 @@ const FRESH: Duration = Duration::from_secs(2);
 const LANGUAGE: &str = "text";
 
 /// Files without units, and the time at which they were listed.
-type Listed = (Instant, Arc<Vec<OtherFile>>);
+type Listing = (Instant, Arc<Vec<OtherFile>>);
 
 /// The files of a tree that are not indexed but may be text.
 #[derive(Clone)]
-pub(crate) struct Others {
+pub(crate) struct UnindexedFiles {
     /// Canonical path of the tree.
     root: PathBuf,
     /// The last listing.
-    listed: Arc<Mutex<Option<Listed>>>,
+    listed: Arc<Mutex<Option<Listing>>>,
 }
 
-impl Others {
+impl UnindexedFiles {
     /// The files of the tree at a path, not listed yet.
-    pub fn of(root: PathBuf) -> Self {
+    pub fn new(root: PathBuf) -> Self {
         Self { root, listed: Arc::default() }
     }
 
@@ -135,21 +135,22 @@ impl Index {
         let path = &*walk::resolved(path);
         let base = walk::base_directory(path)?;
         let canonical = |path: &Path| path.canonicalize().map_err(|source| Error::io("read", path, source));
-        let found = if path.is_file() { found.of_named_file() } else { found };
+        let found = if path.is_file() { found.for_named_file() } else { found };
         let (scope, filter) = (Scope::default(), Filter::default());
         let root = Root { number, base: base.to_owned(), scope, found, filter };
         let table = Table::in_memory(Vec::new())?;
-        let lexical = LexicalIndex::of(Vec::new(), &Arc::new(table.numbering()), &table.field_sizes());
+        let lexical =
+            LexicalIndex::from_parts(Vec::new(), &Arc::new(table.numbering()), &table.field_sizes());
         let tree = Tree {
             base: canonical(base)?,
             stored: None,
             files: 0..0,
             unread: Vec::new(),
-            others: Others::of(canonical(path)?),
+            others: UnindexedFiles::new(canonical(path)?),
             roots: vec![root],
             unsaved: HashMap::new(),
         };
-        Ok(Self::of(vec![tree], table, lexical, None, None))
+        Ok(Self::from_parts(vec![tree], table, lexical, None, None))
     }
 
     /// Checks that it is read from trees, so that all of their text can be searched.

@@ -81,7 +81,7 @@ impl tantivy::Directory for SegmentDirectory {
             let bytes = self.directory.read(path, u64::MAX).map_err(|error| unreadable(error, path))?;
             return Ok(Arc::new(OwnedBytes::new(bytes)));
         };
-        let file = stored.map(&self.directory).map_err(|error| unreadable(of_storage(error), path))?;
+        let file = stored.map(&self.directory).map_err(|error| unreadable(into_io_error(error), path))?;
         let bytes = file.map().map_or_else(OwnedBytes::empty, |map| OwnedBytes::new(map.clone()));
         Ok(Arc::new(Verified { file, bytes }))
     }
@@ -112,7 +112,7 @@ impl tantivy::Directory for SegmentDirectory {
 
     fn atomic_read(&self, path: &Path) -> Result<Vec<u8>, OpenReadError> {
         let bytes = match self.file(path)? {
-            Some(stored) => stored.read(&self.directory).map_err(of_storage),
+            Some(stored) => stored.read(&self.directory).map_err(into_io_error),
             None => self.directory.read(path, MAX_READ_BYTES),
         };
         bytes.map_err(|error| unreadable(error, path))
@@ -120,7 +120,7 @@ impl tantivy::Directory for SegmentDirectory {
 
     fn atomic_write(&self, path: &Path, data: &[u8]) -> io::Result<()> {
         let name = path.to_str().ok_or(io::ErrorKind::InvalidInput)?;
-        replace_file(&self.directory, name, &[data]).map_err(of_storage)
+        replace_file(&self.directory, name, &[data]).map_err(into_io_error)
     }
 
     /// The manifest names the directory only after its files are on disk, and a missing part is detected.
@@ -152,7 +152,7 @@ impl TerminatingWrite for SyncedFile {
     }
 }
 
-fn of_storage(error: Error) -> io::Error {
+fn into_io_error(error: Error) -> io::Error {
     match error {
         Error::Io { source, .. } => source,
         other => io::Error::other(other),

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_is_known_in_whatever_field() {
+    fn a_term_is_known_in_any_field() {
         let index = index(&["parseHeader"]);
         assert!(index.has_term("parseheader").unwrap() && index.has_term("header").unwrap());
         assert!(!index.has_term("headers").unwrap());

@@ -21,11 +21,11 @@ pub(crate) struct Terms {
 
 impl Terms {
     /// Splits a text by the rules of search.
-    pub fn of(text: &LexicalText) -> Self {
-        Self::by(TermRules::default(), text)
+    pub fn new(text: &LexicalText) -> Self {
+        Self::with_rules(TermRules::default(), text)
     }
 
-    pub fn by(rules: TermRules, text: &LexicalText) -> Self {
+    pub fn with_rules(rules: TermRules, text: &LexicalText) -> Self {
         let mut terms = Self { symbol: quarry_text::folded(text.symbol), ..Self::default() };
         if !terms.symbol.is_empty() {
             terms.symbol.push(TERM_END);

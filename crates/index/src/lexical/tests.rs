@@ -69,7 +69,7 @@ fn a_group_scores_as_one_text() {
 fn the_directory_and_memory_agree() {
     let texts = ["read a csv file", "write_csv(path)", ""];
     let temporary = tempfile::tempdir().unwrap();
-    let all = texts.map(|text| Terms::of(&LexicalText::body(text)));
+    let all = texts.map(|text| Terms::new(&LexicalText::body(text)));
     let mut sizes = FieldSizes::default();
     all.iter().for_each(|terms| sizes.add(&terms.n_terms, &has_terms(&terms.n_terms)));
     // In two parts, in reverse order, with a removed text.
@@ -81,7 +81,7 @@ fn the_directory_and_memory_agree() {
         Part::stored(&directory, &PartSize { name: name.to_owned(), units: 2, files, ..PartSize::default() })
     };
     let parts = [
-        part("a", [all[2].clone(), Terms::of(&LexicalText::body("a csv file"))]),
+        part("a", [all[2].clone(), Terms::new(&LexicalText::body("a csv file"))]),
         part("b", [all[0].clone(), all[1].clone()]),
     ];
     let numbering = Numbering {
@@ -89,7 +89,7 @@ fn the_directory_and_memory_agree() {
         parts: vec![PartUnits::Each(vec![2, PartUnits::GONE]), PartUnits::Run(0..2)],
     };
     let parts = parts.into_iter().map(|part| part.unwrap().into()).collect();
-    let on_disk = LexicalIndex::of(parts, &Arc::new(numbering), &sizes);
+    let on_disk = LexicalIndex::from_parts(parts, &Arc::new(numbering), &sizes);
     let in_memory = LexicalIndex::in_memory(texts.map(LexicalText::body)).unwrap();
     assert_eq!(on_disk.len(), 3);
     let scores =

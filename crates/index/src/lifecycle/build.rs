@@ -146,7 +146,7 @@ pub(crate) fn make_parts<T: Send>(
             events(Event::Read { done: done.fetch_add(1, Ordering::Relaxed) + 1, total });
             prepared
         };
-        keep(number, NewPart::of(batch.par_iter().copied().map(read).collect(), part)?)
+        keep(number, NewPart::new(batch.par_iter().copied().map(read).collect(), part)?)
     };
     let mut made = Vec::with_capacity(batches.len());
     let all: Vec<_> = batches.iter().enumerate().collect();
@@ -160,7 +160,7 @@ pub(crate) fn make_parts<T: Send>(
 
 fn prepare<'a>(base: &Directory, options: &WalkOptions, file: &'a ListedFile) -> Prepared<'a> {
     match walk::read(base, file, options) {
-        Ok(content) => Prepared::of(file, &content),
+        Ok(content) => Prepared::new(file, &content),
         Err(reason) => {
             let skipped = Some(Skipped { path: file.path.clone(), reason });
             Prepared { skipped, ..Prepared::empty(file) }
@@ -189,7 +189,7 @@ impl<'a> Prepared<'a> {
         Prepared { file, language, flags, hash, text_bytes, calls, units, skipped }
     }
 
-    pub fn of(file: &'a ListedFile, content: &Content) -> Self {
+    pub fn new(file: &'a ListedFile, content: &Content) -> Self {
         let (text, bytes) = (&content.text, content.text.bytes());
         // The name alone may match two languages.
         let language = quarry_source::language_for(file.path.as_ref(), bytes).unwrap_or(file.language);
@@ -204,7 +204,7 @@ impl<'a> Prepared<'a> {
             let source = String::from_utf8_lossy(&bytes[unit.bytes.clone()]);
             let embedded = embedding_text(&file.path, &unit.name, &source);
             let (hash, tokens) = (hash_of(&embedded), vocabulary.token_ids(&embedded));
-            let terms = Terms::of(&LexicalText {
+            let terms = Terms::new(&LexicalText {
                 name: &unit.name,
                 file: parts.stem,
                 directory: parts.directory,
@@ -245,7 +245,7 @@ impl NewPart {
     ///
     /// # Errors
     /// When it is too large.
-    pub fn of(prepared: Vec<Prepared>, part: u16) -> Result<Self, Error> {
+    pub fn new(prepared: Vec<Prepared>, part: u16) -> Result<Self, Error> {
         let mut new = Self { records: PartBuilder::new(part), texts: Vec::new(), skipped: Vec::new() };
         for file in prepared {
             let content = (file.hash, file.text_bytes);
@@ -288,7 +288,7 @@ fn position(byte: usize) -> Result<u32, Error> {
 
 /// The error for a tree without units, which says what it contains instead: `skipped` files, ascending by path, and
 /// others of `listed` without words.
-pub(crate) fn nothing_to_index(
+pub(crate) fn empty_tree_error(
     root: &Path,
     walk: &WalkOptions,
     listed: &[ListedFile],

@@ -87,7 +87,7 @@ pub(crate) fn compare_rows(
         {
             return (false, false);
         }
-        let given = options.languages.of(Path::new(&file.path));
+        let given = options.languages.language_for(Path::new(&file.path));
         if given.is_some_and(|language| language.name() != table.text(record.language)) {
             return (false, false);
         }

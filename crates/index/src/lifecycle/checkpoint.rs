@@ -173,7 +173,7 @@ pub(crate) fn recover(lock: &WriterLock, tree: &Tree) -> Option<(Manifest, Table
     if parts.is_empty() {
         return None;
     }
-    let table = Table::of_parts(tables).ok()?;
+    let table = Table::from_parts(tables).ok()?;
     skipped.sort_by(|a, b| a.path.cmp(&b.path));
     let models: BTreeSet<&String> = parts.iter().flat_map(|part: &PartSize| part.vectors.keys()).collect();
     let manifest = Manifest {
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_index_is_continued_and_seen_by_nobody() {
+    fn an_interrupted_index_is_continued_and_invisible() {
         for (n_done, is_embedded) in [(12, false), (12, true), (N_FILES, true)] {
             let fixture = Fixture::new();
             fixture.interrupt(n_done, is_embedded);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_or_of_another_tree_is_not_used() {
+    fn damaged_and_foreign_checkpoints_are_not_used() {
         let damage = |fixture: &Fixture, name: &str| {
             let path =
                 paths_below(&fixture.index().path()).into_iter().find(|path| path.ends_with(name)).unwrap();
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failed_build_made_is_removed() {
+    fn files_of_a_failed_build_are_removed() {
         let fixture = Fixture::new();
         fixture.interrupt(12, true);
         fs::remove_dir_all(fixture.tree()).unwrap();

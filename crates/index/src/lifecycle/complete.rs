@@ -57,13 +57,13 @@ fn segment(
     let bytes = part.vectors.get(&model).map_or(0, StoredFile::bytes);
     source.segment(bytes, move |index| {
         // A different dimension means a different model, whatever the id says.
-        let matrix = of_model(index, &part, &model)?.filter(|matrix| matrix.dimension() == dimension);
+        let matrix = open_matrix(index, &part, &model)?.filter(|matrix| matrix.dimension() == dimension);
         Ok(matrix.unwrap_or_else(|| Rows::missing(dimension, part.units).into_matrix()))
     })
 }
 
 /// The vectors of a model in a part, if it has any.
-fn of_model(index: &Directory, part: &PartSize, model: &str) -> Result<Option<VectorMatrix>, Error> {
+fn open_matrix(index: &Directory, part: &PartSize, model: &str) -> Result<Option<VectorMatrix>, Error> {
     let Some(file) = part.vectors.get(model) else { return Ok(None) };
     let directory = part.directory(index)?;
     VectorMatrix::open(&directory, file, part.units).map(Some)
@@ -84,7 +84,7 @@ fn write(
         name.push_str("-b");
     }
     rows.write(&directory, &name)?;
-    part.vectors.insert(model.to_owned(), StoredFile::of(&directory, name)?);
+    part.vectors.insert(model.to_owned(), StoredFile::record(&directory, name)?);
     Ok(())
 }
 
@@ -154,7 +154,7 @@ pub(crate) fn embed(
     let (mut done, mut n_embedded) = (0, 0);
     let (mut batch_size, mut kept) = (MIN_BATCH, Instant::now());
     for (part, missing) in of_parts.into_iter().enumerate().filter(|(_, missing)| !missing.is_empty()) {
-        let mut rows = Rows::of(&*vectors.parts[part].get()?);
+        let mut rows = Rows::from_matrix(&*vectors.parts[part].get()?);
         let mut rest = &missing[..];
         while !rest.is_empty() {
             let begun = Instant::now();
@@ -169,7 +169,7 @@ pub(crate) fn embed(
             n_embedded += texts.len();
             events(Event::Embedded { done, total });
             if kept.elapsed() > KEEP_EVERY && !rest.is_empty() {
-                rows = Rows::of(&*keep(part, rows)?.get()?);
+                rows = Rows::from_matrix(&*keep(part, rows)?.get()?);
                 kept = Instant::now();
             }
             batch_size = match begun.elapsed() {
@@ -247,7 +247,7 @@ pub(crate) fn take_over(
     };
     for model in models(|part| &part.vectors) {
         let matrices: Vec<Option<VectorMatrix>> =
-            previous.iter().map(|part| of_model(index, part, model).ok().flatten()).collect();
+            previous.iter().map(|part| open_matrix(index, part, model).ok().flatten()).collect();
         for part in new.iter_mut() {
             let mut rows: Option<Rows> = None;
             for (row, hash) in part.hashes.iter().enumerate() {
@@ -266,7 +266,7 @@ pub(crate) fn take_over(
     }
     for model in models(|part| &part.passages) {
         let stored: Vec<Option<PassageVectors>> =
-            previous.iter().map(|part| PassageVectors::of_model(index, part, model).ok()).collect();
+            previous.iter().map(|part| PassageVectors::open_for_model(index, part, model).ok()).collect();
         for part in new.iter_mut() {
             let mut rows = PassageRows::missing(part.hashes.len());
             let mut any = false;

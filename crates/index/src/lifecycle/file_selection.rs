@@ -21,12 +21,12 @@ pub(crate) struct FileSelection {
 impl FileSelection {
     /// The selection for an index with this manifest, if it has one. `is_part`: the index belongs to an enclosing
     /// tree of the given path, and keeps the files that it was built with.
-    pub fn of(options: &OpenOptions, manifest: Option<&Manifest>, is_part: bool) -> Self {
-        Self::beside(options, manifest.map(|manifest| (manifest.walk, manifest.remembered)), is_part)
+    pub fn new(options: &OpenOptions, manifest: Option<&Manifest>, is_part: bool) -> Self {
+        Self::with_known(options, manifest.map(|manifest| (manifest.walk, manifest.remembered)), is_part)
     }
 
     /// The selection for an index that contains and remembers `known`.
-    fn beside(options: &OpenOptions, known: Option<(WalkOptions, WalkChoice)>, is_part: bool) -> Self {
+    fn with_known(options: &OpenOptions, known: Option<(WalkOptions, WalkChoice)>, is_part: bool) -> Self {
         let remembered = options.walk.or(known.map(|(_, remembered)| remembered).unwrap_or_default());
         let found = remembered.over(&options.defaults);
         let held = match known {
@@ -51,12 +51,12 @@ mod tests {
     fn check(options: &OpenOptions, held: Option<bool>, remembered: Option<bool>, expected: (bool, bool)) {
         let held = held.map(|hidden| WalkOptions { hidden, ..WalkOptions::default() });
         let remembered = asked(remembered, true).walk;
-        let selection = FileSelection::beside(options, held.map(|held| (held, remembered)), false);
+        let selection = FileSelection::with_known(options, held.map(|held| (held, remembered)), false);
         assert_eq!((selection.held.hidden, selection.found.hidden), expected);
     }
 
     #[test]
-    fn what_was_remembered_holds_until_something_else_is_said() {
+    fn remembered_settings_hold_until_overridden() {
         let nothing = asked(None, false);
         check(&nothing, None, None, (false, false));
         check(&nothing, Some(true), Some(true), (true, true));
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_that_is_made_by_name_holds_what_was_said_and_nothing_else() {
+    fn an_explicitly_built_index_holds_the_given_settings_only() {
         check(&asked(None, true), Some(true), None, (false, false));
         check(&asked(None, true), Some(false), Some(true), (true, true));
         check(&asked(Some(false), true), Some(true), Some(true), (false, false));
@@ -78,7 +78,8 @@ mod tests {
     #[test]
     fn an_index_around_a_path_is_kept_as_it_is() {
         let held = WalkOptions { max_bytes: 500, ..WalkOptions::default() };
-        let selection = FileSelection::beside(&asked(None, false), Some((held, WalkChoice::default())), true);
+        let selection =
+            FileSelection::with_known(&asked(None, false), Some((held, WalkChoice::default())), true);
         assert_eq!(selection, FileSelection { held, found: WalkOptions::default() });
     }
 }

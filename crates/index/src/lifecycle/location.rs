@@ -43,7 +43,7 @@ impl IndexLocations {
     ///
     /// # Errors
     /// When `root` is missing, or the user gives a directory with an untrusted index.
-    pub fn of(root: &Path, options: &OpenOptions) -> Result<Self, Error> {
+    pub fn find(root: &Path, options: &OpenOptions) -> Result<Self, Error> {
         let canonical = root.canonicalize().map_err(|source| Error::io("read", root, source))?;
         let records = Records::new(options.user.state.as_deref());
         let cache = options.user.cache.as_deref();
@@ -71,7 +71,7 @@ impl IndexLocations {
         let mut enclosing = Vec::new();
         if options.enclosing && options.directory.is_none() && !options.local && !directory.has_manifest() {
             for around in canonical.ancestors().skip(1) {
-                let Some(scope) = Scope::of(&canonical, around) else { continue };
+                let Some(scope) = Scope::new(&canonical, around) else { continue };
                 let directory = local(around, IndexDirectory::has_manifest).or_else(|| in_cache(around));
                 let covers = |directory: &IndexDirectory| {
                     directory.manifest_or_copy().is_none_or(|manifest| manifest.walk.covers(options.walk))

@@ -7,7 +7,7 @@ use quarry_walk::{self as walk, ListedFile, Skipped};
 
 use crate::index::{Dense, Origin};
 use crate::lexical::{LexicalIndex, Part};
-use crate::lifecycle::build::{NewPart, batches, make_parts, nothing_to_index};
+use crate::lifecycle::build::{NewPart, batches, empty_tree_error, make_parts};
 use crate::lifecycle::changes::compare;
 use crate::lifecycle::complete;
 use crate::lifecycle::source_tree::{Tree, left_out};
@@ -51,10 +51,10 @@ pub(crate) fn build(
     let left_out = left_out(tree.listing, &skipped);
     let table = Table::in_memory(records)?;
     if table.units.is_empty() {
-        return Err(nothing_to_index(tree.root, tree.walk, &tree.listing.files, &left_out));
+        return Err(empty_tree_error(tree.root, tree.walk, &tree.listing.files, &left_out));
     }
     let numbering = Arc::new(table.numbering());
-    let lexical = LexicalIndex::of(parts, &numbering, &table.field_sizes());
+    let lexical = LexicalIndex::from_parts(parts, &numbering, &table.field_sizes());
     let mut n_embedded = 0;
     let dense = match embedder {
         Some(embedder) => {

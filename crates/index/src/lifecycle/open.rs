@@ -12,9 +12,9 @@ use quarry_files::Directory;
 use quarry_text::with_causes;
 use quarry_walk::{self as walk, Listing, Skipped, WalkOptions};
 
-use crate::index::intact::Intact;
-use crate::index::roots::{self, Root, Stored};
-use crate::index::unindexed::Others;
+use crate::index::intact::OverwriteDetector;
+use crate::index::roots::{self, Root, StoredIndex};
+use crate::index::unindexed::UnindexedFiles;
 use crate::index::{Dense, Origin};
 use crate::lexical::{LexicalIndex, Part};
 use crate::lifecycle::changes::{Comparison, compare};
@@ -58,7 +58,7 @@ impl Index {
     }
 
     /// Like [`open_or_build`](Self::open_or_build), for several paths that are searched together
-    /// ([`Index::together`]): returns each index once, however many of the paths use it.
+    /// ([`Index::merge`]): returns each index once, however many of the paths use it.
     ///
     /// # Errors
     /// The same as for one path.
@@ -71,7 +71,7 @@ impl Index {
         for (number, &(path, options)) in paths.iter().enumerate() {
             let path = &*walk::resolved(path);
             let base = walk::base_directory(path)?.to_owned();
-            let IndexLocations { enclosing, own, ignored } = IndexLocations::of(path, options)?;
+            let IndexLocations { enclosing, own, ignored } = IndexLocations::find(path, options)?;
             ignored.iter().for_each(|path| events(Event::Ignored(path)));
             for location in enclosing.iter().chain([&own]) {
                 let is_part = !location.scope.is_all();
@@ -85,7 +85,7 @@ impl Index {
                     Err(Error::NothingToIndex { .. }) if is_part => continue,
                     opened => opened?,
                 };
-                let found = if path.is_file() { found.of_named_file() } else { found };
+                let found = if path.is_file() { found.for_named_file() } else { found };
                 let index = &mut trees[at].opened.index;
                 if !is_part || location.scope.n_files(&index.table) > 0 {
                     index.check_readable(path, location, &found)?;
@@ -120,7 +120,7 @@ fn open_tree(
     events: &(dyn Fn(Event) + Sync),
 ) -> Result<(usize, WalkOptions), Error> {
     let manifest = location.directory.manifest_or_copy();
-    let selection = FileSelection::of(options, manifest.as_ref(), !location.scope.is_all());
+    let selection = FileSelection::new(options, manifest.as_ref(), !location.scope.is_all());
     let directory = location.directory.path();
     let known =
         trees.iter().position(|tree| tree.canonical == location.canonical && tree.directory == directory);
@@ -137,7 +137,8 @@ fn open_tree(
     let base = &walk::open(walk::base_directory(&location.root)?)?;
     let (embedder, pool) = (embedder.clone(), options.pool.as_ref());
     let opener = Opener { location, canonical: &canonical, base, embedder, pool };
-    let remembered = manifest.as_ref().map(RememberedSettings::of).unwrap_or_default().told(options);
+    let remembered =
+        manifest.as_ref().map(RememberedSettings::from_manifest).unwrap_or_default().overridden_by(options);
     let opened = opener.open_with(options, (&selection.held, &remembered), events)?;
     location.directory.mark_used();
     let mut tree =
@@ -273,11 +274,11 @@ impl Opener<'_> {
         let tree =
             Tree { root, base: self.base, canonical: self.canonical, walk, remembered, listing, looked_ns };
         let is_anew = options.update == Update::Anew;
-        let rebuild = match self.look(&tree, is_anew) {
+        let rebuild = match self.check_freshness(&tree, is_anew) {
             Ok((current, comparison)) => {
                 if comparison.has_read {
                     // Recording the new timestamps saves reading next time, but the index works without.
-                    let _ = self.note(&tree, &current, &comparison);
+                    let _ = self.record_stamps(&tree, &current, &comparison);
                 }
                 return Ok(current.opened());
             }
@@ -285,7 +286,7 @@ impl Opener<'_> {
         };
         let (lock, mut rebuild) = match directory.lock(|| events(Event::Waiting)) {
             // The other writer may have built it meanwhile.
-            Ok(lock) if !rebuild.reusable.is_of(directory) => match self.look(&tree, is_anew) {
+            Ok(lock) if !rebuild.reusable.is_of(directory) => match self.check_freshness(&tree, is_anew) {
                 Ok((current, _)) => return Ok(current.opened()),
                 Err(rebuild) => (Ok(lock), rebuild),
             },
@@ -310,7 +311,7 @@ impl Opener<'_> {
             (Err(error), Rebuild { reason, reusable: Reusable::Files(current, _) })
                 if error.is_of_storage()
                     && options.update == Update::IfPossible
-                    && (self.holds(&current, walk) || !self.may_be_in_memory(options)) =>
+                    && (self.covers(&current, walk) || !self.may_be_in_memory(options)) =>
             {
                 let outdated =
                     Some(Outdated { reason, error: error.in_directory(&directory.path(), listing) });
@@ -401,7 +402,7 @@ impl Opener<'_> {
     }
 
     /// Returns true if an index contains the requested files, regardless of what has changed since.
-    fn holds(&self, current: &CurrentGeneration, walk: &WalkOptions) -> bool {
+    fn covers(&self, current: &CurrentGeneration, walk: &WalkOptions) -> bool {
         let held = &current.manifest.walk;
         held.union(walk) == *held && self.missing_model(current).is_none()
     }
@@ -418,7 +419,11 @@ impl Opener<'_> {
 
     /// The current generation if it is fresh, otherwise what has to be rebuilt; with `is_anew` that is everything.
     /// Takes no lock.
-    fn look(&self, tree: &Tree, is_anew: bool) -> Result<(CurrentGeneration, Comparison), Rebuild> {
+    fn check_freshness(
+        &self,
+        tree: &Tree,
+        is_anew: bool,
+    ) -> Result<(CurrentGeneration, Comparison), Rebuild> {
         let unless_opened = |reason| {
             let reusable = self.location.directory.manifest_or_copy();
             let reusable =
@@ -437,7 +442,7 @@ impl Opener<'_> {
         let reason = if comparison.changes.total() > 0 {
             RebuildReason::Files(comparison.changes)
         } else if current.manifest.walk != *tree.walk
-            || RememberedSettings::of(&current.manifest) != *tree.remembered
+            || RememberedSettings::from_manifest(&current.manifest) != *tree.remembered
         {
             RebuildReason::Choice
         } else if let Some(model) = self.missing_model(&current) {
@@ -477,7 +482,12 @@ impl Opener<'_> {
     }
 
     /// Records the new timestamps of unchanged files.
-    fn note(&self, tree: &Tree, current: &CurrentGeneration, comparison: &Comparison) -> Result<(), Error> {
+    fn record_stamps(
+        &self,
+        tree: &Tree,
+        current: &CurrentGeneration,
+        comparison: &Comparison,
+    ) -> Result<(), Error> {
         let directory = &self.location.directory;
         let Some(lock) = directory.try_lock()? else { return Ok(()) };
         if directory.manifest().is_ok_and(|manifest| manifest == current.manifest) {
@@ -500,7 +510,7 @@ impl Opener<'_> {
     }
 
     fn open(&self, directory: &Directory, manifest: &Manifest, is_verified: bool) -> Result<Index, Error> {
-        let intact = Some(Intact::since_now(directory.path(), self.pool, is_verified));
+        let intact = Some(OverwriteDetector::since_now(directory.path(), self.pool, is_verified));
         let parts = &manifest.parts;
         let table = manifest.table(directory)?;
         let numbering = Arc::new(table.numbering());
@@ -510,7 +520,7 @@ impl Opener<'_> {
             source.segment(part.lexical_bytes(), move |directory| Part::stored(directory, &part))
         };
         let lexical = parts.iter().map(of_part).collect::<Result<_, Error>>()?;
-        let lexical = LexicalIndex::of(lexical, &numbering, &table.field_sizes());
+        let lexical = LexicalIndex::from_parts(lexical, &numbering, &table.field_sizes());
         let dense = match &self.embedder {
             Some(embedder) => {
                 let (id, dimension) = (embedder.id(), embedder.dimension());
@@ -545,11 +555,11 @@ impl Opener<'_> {
         let base =
             walk::base_directory(&self.location.canonical).unwrap_or(&self.location.canonical).to_owned();
         let (directory, canonical) = (self.location.directory.clone(), self.canonical.to_owned());
-        let stored = in_memory.is_none().then_some(Stored { directory, canonical });
+        let stored = in_memory.is_none().then_some(StoredIndex { directory, canonical });
         let (files, unread, roots) = (0..table.files.len(), Vec::new(), Vec::new());
-        let others = Others::of(self.location.canonical.clone());
+        let others = UnindexedFiles::new(self.location.canonical.clone());
         let tree = roots::Tree { base, stored, files, unread, others, roots, unsaved: HashMap::new() };
-        Index::of(vec![tree], table, lexical, dense, in_memory)
+        Index::from_parts(vec![tree], table, lexical, dense, in_memory)
     }
 }
 

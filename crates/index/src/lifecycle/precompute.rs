@@ -16,7 +16,7 @@ use quarry_embed::{Embedder, Vectors};
 use quarry_files::Directory;
 use quarry_walk as walk;
 
-use crate::index::roots::Stored;
+use crate::index::roots::StoredIndex;
 use crate::lifecycle::complete::texts_of_units;
 use crate::storage::index_directory::{AHEAD_FILE, Manifest};
 use crate::storage::segments::{Segment, SegmentSource};
@@ -38,7 +38,7 @@ const STORE_SHARE: f32 = 0.1;
 pub struct Precomputation {
     embedder: Arc<dyn Embedder>,
     /// Each index, with the directory that the paths of its files are relative to.
-    indexes: Vec<(Stored, PathBuf)>,
+    indexes: Vec<(StoredIndex, PathBuf)>,
 }
 
 /// Result of [`Precomputation::embed`].
@@ -54,7 +54,7 @@ pub struct PrecomputedCounts {
 }
 
 /// The rows of a part whose vectors are to be computed, with their units.
-struct PartToDo {
+struct PendingPart {
     part: PartSize,
     rows: Vec<(usize, usize)>,
 }
@@ -103,7 +103,7 @@ pub(crate) fn n_precomputed(
     let mut counts = BTreeMap::new();
     for (part, units) in parts.iter().zip(&table.numbering().parts) {
         for model in part.passages.keys() {
-            let stored = PassageVectors::of_model(index, part, model)?;
+            let stored = PassageVectors::open_for_model(index, part, model)?;
             let n = (0..units.len()).filter(|row| stored.has(*row) && units.unit(*row).is_some()).count();
             *counts.entry(model.clone()).or_default() += n;
         }
@@ -158,7 +158,7 @@ impl Precomputation {
 
     fn embed_all(
         &self,
-        embed: impl Fn(&Stored, &Directory, &dyn Embedder) -> Result<PrecomputedCounts, Error>,
+        embed: impl Fn(&StoredIndex, &Directory, &dyn Embedder) -> Result<PrecomputedCounts, Error>,
     ) -> Result<PrecomputedCounts, Error> {
         let mut total = PrecomputedCounts::default();
         let Some(reranker) = self.embedder.reranker() else { return Ok(total) };
@@ -172,7 +172,7 @@ impl Precomputation {
     }
 }
 
-impl Stored {
+impl StoredIndex {
     fn embed(
         &self,
         base: &Directory,
@@ -188,7 +188,7 @@ impl Stored {
             |embedded| PrecomputedCounts { embedded, missing: total - embedded, is_elsewhere: false };
         let (mut looked_at, mut embedded) = (0, 0);
         let mut stored = Instant::now();
-        for PartToDo { part, rows } in &to_do {
+        for PendingPart { part, rows } in &to_do {
             let mut new = HashMap::new();
             let mut n_stored = part.units.saturating_sub(rows.len());
             for batch in rows.chunks(BATCH) {
@@ -224,16 +224,16 @@ impl Stored {
     }
 
     /// The table of a generation, and its rows without vectors.
-    fn to_do(&self, manifest: &Manifest, model: &dyn Embedder) -> Result<(Table, Vec<PartToDo>), Error> {
+    fn to_do(&self, manifest: &Manifest, model: &dyn Embedder) -> Result<(Table, Vec<PendingPart>), Error> {
         let index = self.directory.open_checked(manifest)?;
         let table = manifest.table(&index)?;
         let numbering = table.numbering();
         let mut to_do = Vec::new();
         for (part, units) in manifest.parts.iter().zip(&numbering.parts) {
-            let made = PassageVectors::of_model(&index, part, model.id())?;
+            let made = PassageVectors::open_for_model(&index, part, model.id())?;
             let missing = (0..units.len()).filter(|row| !made.has_row(*row, model.dimension()));
             let rows = missing.filter_map(|row| Some((row, units.unit(row)?))).collect();
-            to_do.push(PartToDo { part: part.clone(), rows });
+            to_do.push(PendingPart { part: part.clone(), rows });
         }
         Ok((table, to_do))
     }
@@ -255,8 +255,8 @@ impl Stored {
         // Files of a part are recorded with random numbers: equal ones belong to the same part.
         let found = manifest.parts.iter_mut().find(|now| now.name == part.name && now.files == part.files);
         let Some(now) = found else { return Ok(0) };
-        let stored = PassageVectors::of_model(&lock.directory, now, model.id())?;
-        let mut rows = PassageRows::of(&stored, model.dimension());
+        let stored = PassageVectors::open_for_model(&lock.directory, now, model.id())?;
+        let mut rows = PassageRows::from_stored(&stored, model.dimension());
         let before = rows.n_missing();
         new.iter().for_each(|(row, vectors)| rows.set(*row, vectors.rows()));
         rows.write(&lock.directory, now, model.id(), &manifest.generation)?;
@@ -277,7 +277,7 @@ pub(crate) fn open(
     let segment = |part: &PartSize| {
         let (part, model) = (part.clone(), model.to_owned());
         let bytes = part.passages.get(&model).map_or(0, StoredFile::bytes);
-        source.segment(bytes, move |index| PassageVectors::of_model(index, &part, &model))
+        source.segment(bytes, move |index| PassageVectors::open_for_model(index, &part, &model))
     };
     parts.iter().map(segment).collect()
 }

@@ -45,7 +45,7 @@ pub(crate) fn copy(
 /// then the newest.
 fn candidates(tree: &Tree, user: &UserDirectories, model: Option<&str>) -> Vec<Candidate> {
     let place = |root: &str| {
-        let checkout = Checkout::around(root.as_ref())?;
+        let checkout = Checkout::find(root.as_ref())?;
         let inside = std::path::Path::new(root).strip_prefix(&checkout.top).ok()?.to_owned();
         Some((checkout, inside))
     };
@@ -62,11 +62,11 @@ fn candidates(tree: &Tree, user: &UserDirectories, model: Option<&str>) -> Vec<C
             && place(&manifest.root)
                 .is_some_and(|(checkout, inside)| inside == own_inside && checkout.is_related_to(&own))
     };
-    let of = |directory: IndexDirectory| {
+    let candidate = |directory: IndexDirectory| {
         let manifest = directory.manifest().ok().filter(is_of_repository)?;
         Some(Candidate { directory, manifest })
     };
-    let mut found: Vec<Candidate> = cached.into_iter().chain(in_trees).filter_map(of).collect();
+    let mut found: Vec<Candidate> = cached.into_iter().chain(in_trees).filter_map(candidate).collect();
     let has_model =
         |manifest: &Manifest| model.is_some_and(|model| manifest.models.iter().any(|id| id == model));
     found.sort_by_key(|Candidate { manifest, .. }| {

@@ -20,12 +20,12 @@ pub(crate) struct RememberedSettings {
 }
 
 impl RememberedSettings {
-    pub fn of(manifest: &Manifest) -> Self {
+    pub fn from_manifest(manifest: &Manifest) -> Self {
         Self { walk: manifest.remembered, model: manifest.remembered_model.clone() }
     }
 
     /// These settings, changed by `options`.
-    pub fn told(self, options: &OpenOptions) -> Self {
+    pub fn overridden_by(self, options: &OpenOptions) -> Self {
         if !options.remember {
             return self;
         }

@@ -84,7 +84,7 @@ impl Index {
     pub fn status(root: &Path, options: &OpenOptions) -> Result<Status, Error> {
         let root = &*walk::resolved(root);
         walk::base_directory(root)?;
-        let IndexLocations { enclosing, own, ignored } = IndexLocations::of(root, options)?;
+        let IndexLocations { enclosing, own, ignored } = IndexLocations::find(root, options)?;
         for location in &enclosing {
             let status = Self::status_at(location, options)?;
             if status.index.as_ref().is_some_and(|index| index.files_in_part > 0) {
@@ -99,7 +99,7 @@ impl Index {
     /// # Errors
     /// Like [`status`](Self::status).
     pub fn damage(root: &Path, options: &OpenOptions) -> Result<Vec<Error>, Error> {
-        let IndexLocations { enclosing, own, .. } = IndexLocations::of(&walk::resolved(root), options)?;
+        let IndexLocations { enclosing, own, .. } = IndexLocations::find(&walk::resolved(root), options)?;
         let locations = enclosing.iter().chain([&own]);
         Ok(locations.filter_map(|location| location.directory.damage()).collect())
     }
@@ -110,7 +110,7 @@ impl Index {
     /// # Errors
     /// Like [`status`](Self::status).
     pub fn ignored(root: &Path, options: &OpenOptions) -> Result<Vec<PathBuf>, Error> {
-        Ok(IndexLocations::of(&walk::resolved(root), options)?.ignored)
+        Ok(IndexLocations::find(&walk::resolved(root), options)?.ignored)
     }
 
     /// Options for the files that a search of `root` finds.
@@ -118,10 +118,10 @@ impl Index {
     /// # Errors
     /// Like [`status`](Self::status).
     pub fn found(root: &Path, options: &OpenOptions) -> Result<WalkOptions, Error> {
-        let IndexLocations { enclosing, own, .. } = IndexLocations::of(&walk::resolved(root), options)?;
+        let IndexLocations { enclosing, own, .. } = IndexLocations::find(&walk::resolved(root), options)?;
         let location = enclosing.first().unwrap_or(&own);
         let manifest = location.directory.manifest_or_copy();
-        Ok(FileSelection::of(options, manifest.as_ref(), !location.scope.is_all()).found)
+        Ok(FileSelection::new(options, manifest.as_ref(), !location.scope.is_all()).found)
     }
 
     /// The settings that the index for a search of `root` remembers, if any.
@@ -129,13 +129,15 @@ impl Index {
     /// # Errors
     /// Like [`status`](Self::status).
     pub fn remembered(root: &Path, options: &OpenOptions) -> Result<Option<Remembered>, Error> {
-        let IndexLocations { enclosing, own, .. } = IndexLocations::of(&walk::resolved(root), options)?;
+        let IndexLocations { enclosing, own, .. } = IndexLocations::find(&walk::resolved(root), options)?;
         let locations = enclosing.iter().chain([&own]);
         let known: Vec<(&IndexLocation, Manifest)> = locations
             .filter_map(|location| Some((location, location.directory.manifest_or_copy()?)))
             .collect();
         // Nearly always the case, and then no index needs to be opened.
-        if known.iter().all(|(_, manifest)| RememberedSettings::of(manifest) == RememberedSettings::default())
+        if known
+            .iter()
+            .all(|(_, manifest)| RememberedSettings::from_manifest(manifest) == RememberedSettings::default())
         {
             return Ok(None);
         }
@@ -185,7 +187,7 @@ impl Index {
                 return Ok(Status { stale: Some(RebuildReason::Broken(error.to_string())), ..status });
             }
         };
-        let held = FileSelection::of(options, Some(&manifest), !scope.is_all()).held;
+        let held = FileSelection::new(options, Some(&manifest), !scope.is_all()).held;
         let listing = walk::list(root, &held)?;
         let base = &walk::open(walk::base_directory(root)?)?;
         status.stale = manifest.mismatch(&canonical.to_string_lossy()).or_else(|| {

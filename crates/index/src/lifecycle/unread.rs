@@ -7,7 +7,7 @@ use quarry_walk::{self as walk, Listing, SkipReason, Skipped, WalkOptions};
 
 use crate::index::roots::Tree;
 use crate::index::scope::Scope;
-use crate::lifecycle::build::nothing_to_index;
+use crate::lifecycle::build::empty_tree_error;
 use crate::lifecycle::location::IndexLocation;
 use crate::storage::table::FileRecord;
 use crate::{Error, Index};
@@ -69,7 +69,7 @@ impl Index {
         if self.table.files.iter().zip(&self.units_of_files).any(has_units) {
             return Ok(());
         }
-        Err(nothing_to_index(path, found, &[], &unread))
+        Err(empty_tree_error(path, found, &[], &unread))
     }
 
     fn check_file(&self, path: &Path, scope: &Scope, found: &WalkOptions) -> Result<(), Error> {
@@ -80,15 +80,15 @@ impl Index {
         if self.table.files.iter().zip(&self.units_of_files).any(is_found) {
             return Ok(());
         }
-        match why_left_out(path, found)? {
-            Some(problem) => Err(nothing_to_index(path, found, &[], &[problem])),
+        match skip_reason(path, found)? {
+            Some(problem) => Err(empty_tree_error(path, found, &[], &[problem])),
             None => Ok(()),
         }
     }
 }
 
 /// Why a given file is skipped; `None` if it is not.
-fn why_left_out(path: &Path, options: &WalkOptions) -> Result<Option<Skipped>, Error> {
+fn skip_reason(path: &Path, options: &WalkOptions) -> Result<Option<Skipped>, Error> {
     let listing = walk::list(path, options)?;
     let Some(file) = listing.files.first() else { return Ok(listing.skipped.into_iter().next()) };
     let read = walk::read(&walk::open(walk::base_directory(path)?)?, file, options);

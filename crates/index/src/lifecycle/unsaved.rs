@@ -29,7 +29,7 @@ impl SplitFiles {
         let split = |unsaved: &Unsaved| {
             let key = unsaved.key();
             let found = known.get(&key).cloned();
-            (key, found.unwrap_or_else(|| Arc::new(Prepared::of(&unsaved.file, &unsaved.content).owned())))
+            (key, found.unwrap_or_else(|| Arc::new(Prepared::new(&unsaved.file, &unsaved.content).owned())))
         };
         let split: Vec<(u128, Arc<Prepared<'static>>)> = unsaved.par_iter().map(split).collect();
         let prepared = split.iter().map(|(_, prepared)| Prepared::clone(prepared)).collect();
@@ -77,7 +77,7 @@ impl Index {
         if unsaved.is_empty() {
             return Ok(None);
         }
-        let NewPart { records, texts, .. } = NewPart::of(split.split(&unsaved), 0)?;
+        let NewPart { records, texts, .. } = NewPart::new(split.split(&unsaved), 0)?;
         let new = Table::in_memory(vec![records])?;
         let rows = self.vectors_of(&new, &unsaved)?;
 
@@ -111,7 +111,7 @@ impl Index {
         for Unsaved { tree, file, content, .. } in unsaved {
             trees[tree].unsaved.insert(file.path, Arc::new(content.text));
         }
-        Ok(Some(Self { intact: self.intact.clone(), ..Self::of(trees, table, lexical, dense, None) }))
+        Ok(Some(Self { intact: self.intact.clone(), ..Self::from_parts(trees, table, lexical, dense, None) }))
     }
 
     /// The file that a text belongs to, if it differs from what is indexed there.
@@ -139,7 +139,7 @@ impl Index {
             walk::max_bytes_of_member(relative, &options)?;
         }
         let (language, content) =
-            walk::read_member(relative, text.as_bytes().to_vec(), &options.of_named_file()).ok()?;
+            walk::read_member(relative, text.as_bytes().to_vec(), &options.for_named_file()).ok()?;
         let record = row.map(|row| &self.table.files[row]);
         if record.is_some_and(|record| record.hash == content_hash(&content.text)) {
             return None;

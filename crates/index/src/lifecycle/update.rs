@@ -110,7 +110,7 @@ pub(crate) fn write_generation(
     }
     if builder.is_empty() {
         let left_out = left_out(tree.listing, &skipped);
-        return Err(build::nothing_to_index(tree.root, tree.walk, &tree.listing.files, &left_out));
+        return Err(build::empty_tree_error(tree.root, tree.walk, &tree.listing.files, &left_out));
     }
     let generation = lock.start_generation()?;
     let generation_directory = open_directory(&lock.directory, &generation)?;
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_rewritten_is_in_proportion_to_the_change() {
+    fn rewrites_are_proportional_to_the_change() {
         // Parts as a first build writes them, however large the change.
         let whole = [2 * MB; 8];
         for new_bytes in [KB, MB, 10 * MB] {

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_found_and_nothing_is_not() {
+    fn everything_is_found_at_full_confidence() {
         for cosine in COSINES {
             let all = Evidence {
                 matched: 1.0,
@@ -193,15 +193,15 @@ mod tests {
 
     #[test]
     fn a_long_text_by_words_alone_is_judged_only_by_a_threshold_that_is_given() {
-        let of = |kind, cosine, threshold| {
+        let decide = |kind, cosine, threshold| {
             is_confident(0.2, &Evidence { kind, cosine, ..Evidence::default() }, threshold)
         };
-        assert_eq!(of(QuestionKind::Description, None, None), Some(false));
-        assert_eq!(of(QuestionKind::Description, None, Some(0.1)), Some(true));
-        assert_eq!(of(QuestionKind::Long, None, None), None);
-        assert_eq!(of(QuestionKind::Long, Some(0.3), None), Some(false));
-        assert_eq!(of(QuestionKind::Long, None, Some(0.3)), Some(false));
-        assert_eq!(of(QuestionKind::Long, None, Some(0.0)), Some(true));
+        assert_eq!(decide(QuestionKind::Description, None, None), Some(false));
+        assert_eq!(decide(QuestionKind::Description, None, Some(0.1)), Some(true));
+        assert_eq!(decide(QuestionKind::Long, None, None), None);
+        assert_eq!(decide(QuestionKind::Long, Some(0.3), None), Some(false));
+        assert_eq!(decide(QuestionKind::Long, None, Some(0.3)), Some(false));
+        assert_eq!(decide(QuestionKind::Long, None, Some(0.0)), Some(true));
         let nothing = Evidence { kind: QuestionKind::Long, ..Evidence::default() };
         assert_eq!(is_confident(0.0, &nothing, None), Some(false));
     }

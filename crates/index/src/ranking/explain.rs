@@ -45,7 +45,7 @@ pub enum Combination {
 impl Combination {
     /// Computes the number from its parts.
     #[must_use]
-    pub fn of(self, parts: &[Explanation]) -> f32 {
+    pub fn combine(self, parts: &[Explanation]) -> f32 {
         let mut values = parts.iter().map(|part| part.value);
         match self {
             Self::Sum => values.sum(),
@@ -64,7 +64,7 @@ impl Explanation {
     }
 
     fn new(name: &'static str, combination: Combination, parts: Vec<Self>) -> Self {
-        Self { name, value: combination.of(&parts), combination: Some(combination), parts }
+        Self { name, value: combination.combine(&parts), combination: Some(combination), parts }
     }
 
     fn sum(name: &'static str, parts: Vec<Self>) -> Self {
@@ -328,7 +328,7 @@ mod tests {
         let close = |a: f32, b: f32| (a - b).abs() <= 1e-4 * b.abs().max(1e-3);
         assert!(close(explanation.value, expected), "{expected} is not {explanation:#?}");
         if let Some(combination) = explanation.combination {
-            assert!(close(explanation.value, combination.of(&explanation.parts)), "{explanation:#?}");
+            assert!(close(explanation.value, combination.combine(&explanation.parts)), "{explanation:#?}");
         }
         explanation.parts.iter().for_each(|part| check_combines(part, part.value));
     }

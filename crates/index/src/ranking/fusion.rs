@@ -10,7 +10,7 @@
 /// When the lists have different lengths.
 #[must_use]
 pub fn convex_combination(lexical: &[f32], dense: &[f32], dense_weight: f32) -> Vec<f32> {
-    let fusion = Fusion::of(lexical, dense, dense_weight);
+    let fusion = Fusion::new(lexical, dense, dense_weight);
     lexical.iter().zip(dense).map(|(&lexical, &dense)| fusion.score(lexical, dense)).collect()
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Fusion {
 
 impl Fusion {
     /// Scales for lists with the scores of all documents.
-    pub fn of(lexical: &[f32], dense: &[f32], dense_weight: f32) -> Self {
+    pub fn new(lexical: &[f32], dense: &[f32], dense_weight: f32) -> Self {
         assert_eq!(lexical.len(), dense.len(), "both score the same documents");
         Self { lexical: (1.0 - dense_weight) / max_or_one(lexical), dense: dense_weight / max_or_one(dense) }
     }

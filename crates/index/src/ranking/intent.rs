@@ -212,7 +212,7 @@ pub struct RuleScore {
 impl RuleScore {
     /// The score that the parts of a unit's score have.
     #[must_use]
-    pub fn of(file: u32, parts: &ScoreParts) -> Self {
+    pub fn new(file: u32, parts: &ScoreParts) -> Self {
         let alone = if parts.repetition > 0.0 { parts.rules / parts.repetition } else { 0.0 };
         Self { file, score: parts.rules, alone }
     }
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_add_up_to_one_whatever_the_scores() {
+    fn shares_add_up_to_one() {
         for scores in [vec![0.0, 1.0, 2.0], vec![500.0, -500.0], vec![-1e30, -1e30]] {
             assert!((softmax(&scores).iter().sum::<f32>() - 1.0).abs() < 1e-6, "{scores:?}");
         }
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_gives_anything_but_finite_features() {
+    fn features_are_finite_for_any_text() {
         for text in ["", " ", "?", "..", "`", "日本語", "a\u{0301}"] {
             let features = query_features(text, &QueryMatches::default());
             assert!(features.iter().all(|value| value.is_finite()), "{text:?} {features:?}");

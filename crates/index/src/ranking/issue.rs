@@ -1,7 +1,7 @@
 //! Splits a long query – a pasted issue, traceback or error message – into its parts.
 //!
 //! People and agents paste whole bug reports. Their sentences, code, traces and messages are evidence of different
-//! kinds, and much of them is not evidence at all: checklists, headings of templates, versions. [`Issue::of`] goes
+//! kinds, and much of them is not evidence at all: checklists, headings of templates, versions. [`Issue::parse`] goes
 //! through the lines once and classifies each. It uses the text alone, in time linear in its length; `evidence` looks
 //! the parts up in an index.
 
@@ -66,7 +66,7 @@ pub struct Issue<'a> {
 impl<'a> Issue<'a> {
     /// Splits a text of several lines, or with a frame or a path with a line; `None` for any other.
     #[must_use]
-    pub fn of(text: &'a str) -> Option<Self> {
+    pub fn parse(text: &'a str) -> Option<Self> {
         let mut lines = text.lines().filter(|line| !line.trim().is_empty());
         let first = lines.next()?;
         let has_place =
@@ -189,7 +189,7 @@ impl<'a> Splitter<'a> {
             return;
         }
         let in_code = self.fence.is_some() || self.is_indented(line);
-        let kind = LineKind::of(text, in_code, self.in_noise);
+        let kind = LineKind::classify(text, in_code, self.in_noise);
         match kind {
             LineKind::Heading { is_noise } => self.in_noise = is_noise,
             LineKind::Template { is_heading: true } => self.in_noise = false,

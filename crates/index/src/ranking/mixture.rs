@@ -34,7 +34,7 @@ impl Index {
         self.set_features(candidates, signals);
         let rules: Vec<RuleScore> = candidates
             .iter()
-            .map(|candidate| RuleScore::of(self.file_of_unit[candidate.unit], &candidate.parts))
+            .map(|candidate| RuleScore::new(self.file_of_unit[candidate.unit], &candidate.parts))
             .collect();
         let features: Vec<UnitFeatures> = candidates.iter().map(|candidate| candidate.features).collect();
         let Shares { file, function } = model.shares(&rules, &features);
@@ -79,7 +79,7 @@ impl Index {
         };
         let score = |position: usize| candidates.get(position).map_or(0.0, |candidate| candidate.score);
         Evidence {
-            kind: QuestionKind::of(query),
+            kind: QuestionKind::classify(query),
             matched: first.iter().map(|candidate| lexical.matched[candidate.unit]).fold(0.0, f32::max),
             known: lexical.known,
             gap: gaps.into_iter().reduce(f32::min).unwrap_or(1.0),

@@ -70,7 +70,7 @@ impl QuestionKind {
 
     /// The kind of a query.
     #[must_use]
-    pub fn of(query: &str) -> Self {
+    pub fn classify(query: &str) -> Self {
         let words: Vec<&str> = query.split_whitespace().collect();
         match words.len() {
             0 | 1 => Self::Name,
@@ -197,9 +197,9 @@ mod tests {
             ("A gemset name must be specified in order to delete a gemset.", Error),
             ("", Name),
         ] {
-            assert_eq!(QuestionKind::of(query), expected, "{query:?}");
+            assert_eq!(QuestionKind::classify(query), expected, "{query:?}");
         }
-        assert_eq!(QuestionKind::of(&"why does it stop after a while? ".repeat(5)), Long);
+        assert_eq!(QuestionKind::classify(&"why does it stop after a while? ".repeat(5)), Long);
     }
 
     #[test]

@@ -126,18 +126,18 @@ mod tests {
     }
 
     #[test]
-    fn a_ranking_departs_as_its_name_says() {
-        let of = |name: &str| NamedRanking::find(name).unwrap().weights();
+    fn a_ranking_differs_as_its_name_says() {
+        let weights = |name: &str| NamedRanking::find(name).unwrap().weights();
         let default = RankingWeights::default();
-        assert_eq!(of("more-words"), RankingWeights { dense_weight: 0.35, ..default.clone() });
-        let no_rules = of("no-rules");
+        assert_eq!(weights("more-words"), RankingWeights { dense_weight: 0.35, ..default.clone() });
+        let no_rules = weights("no-rules");
         assert_eq!(
             (no_rules.dense_weight, no_rules.file_weight),
             (default.dense_weight, default.file_weight)
         );
         assert_eq!((no_rules.path_weight, no_rules.test, no_rules.duplicate), (0.0, 1.0, 1.0));
         assert_eq!(FIELDS, ["name", "file", "folder", "doc", "body"]);
-        assert_eq!(of("names-only").bm25f.weights, [1.0, 1.0, 1.0, 0.0, 0.0]);
-        assert_eq!(of("code-only").bm25f.weights, [0.0, 0.0, 0.0, 1.0, 1.0]);
+        assert_eq!(weights("names-only").bm25f.weights, [1.0, 1.0, 1.0, 0.0, 0.0]);
+        assert_eq!(weights("code-only").bm25f.weights, [0.0, 0.0, 0.0, 1.0, 1.0]);
     }
 }

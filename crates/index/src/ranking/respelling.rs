@@ -135,7 +135,7 @@ impl Index {
         }
         let mut near: Vec<(String, Vec<usize>)> = near
             .into_iter()
-            .map(|(symbol, units)| (symbol, self.only_allowed(units, allowed)))
+            .map(|(symbol, units)| (symbol, self.retain_allowed(units, allowed)))
             .filter(|(_, units)| !units.is_empty())
             .collect();
         // A missing letter is the most common error, a wrong first letter a rare one.
@@ -160,10 +160,10 @@ impl Index {
     }
 
     fn defining(&self, folded: &str, allowed: Option<&[bool]>) -> Result<Vec<usize>, Error> {
-        Ok(self.only_allowed(self.lexical.definitions(folded)?, allowed))
+        Ok(self.retain_allowed(self.lexical.definitions(folded)?, allowed))
     }
 
-    fn only_allowed(&self, mut units: Vec<usize>, allowed: Option<&[bool]>) -> Vec<usize> {
+    fn retain_allowed(&self, mut units: Vec<usize>, allowed: Option<&[bool]>) -> Vec<usize> {
         units.retain(|&unit| allowed.is_none_or(|allowed| allowed[unit]));
         units
     }

@@ -109,7 +109,7 @@ pub struct PathMatch {
 impl PathMatch {
     /// Both combined: the stem has four times the weight of the directory.
     #[must_use]
-    pub fn whole(self) -> f32 {
+    pub fn combined(self) -> f32 {
         0.8 * self.stem + 0.2 * self.directory
     }
 }
@@ -289,26 +289,26 @@ mod tests {
 
     #[test]
     fn types_match_twice_as_well_as_functions_and_by_their_own_name() {
-        let of = |kind, name: &str| with_query("json reader", |query| unit_match(query, kind, name));
-        assert_eq!(of(UnitKind::Type, "stream.JsonReader"), 1.0);
-        assert_eq!(of(UnitKind::Method, "Stream.json_reader"), 0.5);
-        assert_eq!(of(UnitKind::Method, "JsonReader.close"), 0.0);
-        assert_eq!(of(UnitKind::Module, ""), 0.0);
+        let matched = |kind, name: &str| with_query("json reader", |query| unit_match(query, kind, name));
+        assert_eq!(matched(UnitKind::Type, "stream.JsonReader"), 1.0);
+        assert_eq!(matched(UnitKind::Method, "Stream.json_reader"), 0.5);
+        assert_eq!(matched(UnitKind::Method, "JsonReader.close"), 0.0);
+        assert_eq!(matched(UnitKind::Module, ""), 0.0);
     }
 
     #[test]
     fn a_path_matches_by_its_stem_and_a_little_by_its_directory() {
-        let of = |path: &str| with_query("json", |query| path_match(query, path).whole());
+        let matched = |path: &str| with_query("json", |query| path_match(query, path).combined());
         let close =
             |found: f32, expected: f32| assert!((found - expected).abs() < 1e-6, "{found} {expected}");
-        close(of("src/json.rs"), 0.8);
-        close(of("src/json/reader.rs"), 0.2);
-        close(of("json/src/reader.rs"), 0.0);
-        close(of("src/json/mod.rs"), 0.8);
+        close(matched("src/json.rs"), 0.8);
+        close(matched("src/json/reader.rs"), 0.2);
+        close(matched("json/src/reader.rs"), 0.0);
+        close(matched("src/json/mod.rs"), 0.8);
     }
 
     #[test]
-    fn files_that_stand_for_their_directory_have_its_name() {
+    fn index_files_have_the_name_of_their_directory() {
         assert_eq!(path_parts("a/b/c.test.ts"), PathParts { stem: "c", directory: "a/b" });
         assert_eq!(path_parts("a/b/mod.rs"), PathParts { stem: "b", directory: "a" });
         assert_eq!(path_parts("b/__init__.py"), PathParts { stem: "b", directory: "" });
@@ -324,36 +324,37 @@ mod tests {
 
     #[test]
     fn the_symbol_is_the_last_word_of_a_query_that_is_one() {
-        let of = |text| with_query(text, |query| query.symbol().map(str::to_owned));
-        assert_eq!(of("GsonBuilder").as_deref(), Some("GsonBuilder"));
-        assert_eq!(of("Rack::Builder").as_deref(), Some("Builder"));
-        assert_eq!(of("reader.close()").as_deref(), Some("close"));
-        assert_eq!(of("close the reader"), None);
+        let symbol = |text| with_query(text, |query| query.symbol().map(str::to_owned));
+        assert_eq!(symbol("GsonBuilder").as_deref(), Some("GsonBuilder"));
+        assert_eq!(symbol("Rack::Builder").as_deref(), Some("Builder"));
+        assert_eq!(symbol("reader.close()").as_deref(), Some("close"));
+        assert_eq!(symbol("close the reader"), None);
     }
 
     #[test]
-    fn a_longer_query_mentions_what_no_plain_word_can_be() {
-        let of = |text, symbol: &str| with_query(text, |query| query.mentions().any(|word| word == symbol));
-        assert!(of("how GsonBuilder is configured", "GsonBuilder"));
-        assert!(!of("how GsonBuilder is configured", "Gson"));
-        assert!(!of("close the reader", "close"));
-        assert!(!of("GsonBuilder", "GsonBuilder"));
+    fn a_longer_query_mentions_symbols_only() {
+        let mentions =
+            |text, symbol: &str| with_query(text, |query| query.mentions().any(|word| word == symbol));
+        assert!(mentions("how GsonBuilder is configured", "GsonBuilder"));
+        assert!(!mentions("how GsonBuilder is configured", "Gson"));
+        assert!(!mentions("close the reader", "close"));
+        assert!(!mentions("GsonBuilder", "GsonBuilder"));
     }
 
     #[test]
-    fn whatever_else_a_unit_is_puts_it_lower() {
+    fn demotions_multiply() {
         let ranking = RankingWeights { test: 0.25, demotion: 0.5, private: 0.9, ..RankingWeights::default() };
-        let of = |flags, is_helper| demotion(flags, is_helper, &ranking);
-        assert_eq!(of(FileFlags::empty(), false), 1.0);
-        assert_eq!(of(FileFlags::GENERATED, false), 0.5);
-        assert_eq!(of(FileFlags::LEFT_OUT, false), 1.0, "such files are shown only if asked for");
-        assert_eq!(of(FileFlags::TEST | FileFlags::GENERATED, false), 0.25);
-        assert_eq!(of(FileFlags::empty(), true), 0.9);
-        assert_eq!(of(FileFlags::GENERATED, true), 0.45);
+        let factor = |flags, is_helper| demotion(flags, is_helper, &ranking);
+        assert_eq!(factor(FileFlags::empty(), false), 1.0);
+        assert_eq!(factor(FileFlags::GENERATED, false), 0.5);
+        assert_eq!(factor(FileFlags::LEFT_OUT, false), 1.0, "such files are shown only if asked for");
+        assert_eq!(factor(FileFlags::TEST | FileFlags::GENERATED, false), 0.25);
+        assert_eq!(factor(FileFlags::empty(), true), 0.9);
+        assert_eq!(factor(FileFlags::GENERATED, true), 0.45);
     }
 
     #[test]
-    fn private_is_what_says_so() {
+    fn private_units_are_recognized() {
         assert!(is_private("Pool._open", "def _open(self)"));
         assert!(is_private("Pool.open", "private void open()"));
         assert!(is_private("Pool.#open", "#open()"));
@@ -362,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_near_duplicate_comes_after_what_it_repeats() {
+    fn a_near_duplicate_ranks_after_its_original() {
         let mut units = vec![(0, 0, 0.5), (1, 1, 1.0), (2, 2, 0.9), (3, 3, 0.8)];
         let alike = |a, b| Ok::<_, Infallible>(a % 2 == 1 && b % 2 == 1);
         fold(&mut units, 0.5, 3, alike).unwrap();
@@ -371,12 +372,12 @@ mod tests {
 
     #[test]
     fn a_reexport_defines_nothing() {
-        let of = |path, kinds: &[UnitKind]| is_reexport(path, kinds.iter().copied());
-        assert!(of("a/__init__.py", &[UnitKind::Module]));
-        assert!(of("index.ts", &[]));
-        assert!(!of("a/__init__.py", &[UnitKind::Module, UnitKind::Function]));
-        assert!(!of("a/mod.rs", &[UnitKind::Module]));
-        assert!(!of("a/names.py", &[UnitKind::Module]));
+        let check = |path, kinds: &[UnitKind]| is_reexport(path, kinds.iter().copied());
+        assert!(check("a/__init__.py", &[UnitKind::Module]));
+        assert!(check("index.ts", &[]));
+        assert!(!check("a/__init__.py", &[UnitKind::Module, UnitKind::Function]));
+        assert!(!check("a/mod.rs", &[UnitKind::Module]));
+        assert!(!check("a/names.py", &[UnitKind::Module]));
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl Index {
 
     fn rank_text(&self, request: &SearchRequest) -> Result<RankedUnits, Error> {
         if request.ranking.issues
-            && let Some(issue) = Issue::of(request.query)
+            && let Some(issue) = Issue::parse(request.query)
         {
             return self.rank_issue(request, &issue, None);
         }
@@ -232,8 +232,8 @@ impl Index {
         signals: &Signals,
         request: &SearchRequest,
     ) -> Result<(), Error> {
-        let Some(message) = Message::of(request.query).filter(Message::is_phrase) else { return Ok(()) };
-        let is_report = QuestionKind::of(request.query) == QuestionKind::Error;
+        let Some(message) = Message::parse(request.query).filter(Message::is_phrase) else { return Ok(()) };
+        let is_report = QuestionKind::classify(request.query) == QuestionKind::Error;
         let fixed = if message.has_values() {
             // The words of values are in other units.
             let groups = Groups { of_text: &self.file_of_unit, lengths: &self.file_lengths };
@@ -374,7 +374,7 @@ impl Index {
         hide(&mut lexical.texts, allowed.as_deref());
         hide(&mut dense, allowed.as_deref());
         let dense_of_files = self.best_of_files(&dense);
-        let fusion = Fusion::of(&lexical.texts, &dense, dense_weight);
+        let fusion = Fusion::new(&lexical.texts, &dense, dense_weight);
         let of_files = convex_combination(&lexical.groups, &dense_of_files, dense_weight);
         let words = |unit: usize| {
             let file = ranking.file_weight * of_files[self.file_of_unit[unit] as usize];

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_anyway_is_not_shown_twice() {
+    fn the_declaration_is_not_shown_twice() {
         let text = "/// Waits.\npub fn wait(\n    time: u64,\n) {\n\n    sleep(time);\n\n    done()\n}\n";
         let declared = declaration_lines(text, "pub fn wait(time: u64)");
         assert_eq!(declared, 1..4);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_declaration_is_told_from_the_lines_around_it() {
+    fn a_declaration_is_distinguished_from_the_lines_around_it() {
         let check = |text: &str, signature: &str, expected: Range<usize>| {
             assert_eq!(declaration_lines(text, signature), expected, "{signature} in {text:?}");
         };
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_declaration_begins_on_one_line_whatever_follows_it() {
+    fn a_declaration_begins_on_one_line() {
         let check = |text: &str, signature: &str, expected: Option<usize>| {
             assert_eq!(declaration_line(text, signature), expected, "{signature} in {text:?}");
         };

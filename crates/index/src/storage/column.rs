@@ -172,7 +172,7 @@ mod tests {
     fn records_survive_the_file() {
         let (_temporary, directory) = directory();
         Column::write(&directory, "numbers", &[1_u64, 2, 3]).unwrap();
-        let file = StoredFile::of(&directory, "numbers".to_owned()).unwrap();
+        let file = StoredFile::record(&directory, "numbers".to_owned()).unwrap();
         assert_eq!(&*Column::<u64>::open(&directory, &file, 3).unwrap(), [1, 2, 3]);
         for n in [2, 4] {
             assert!(matches!(Column::<u64>::open(&directory, &file, n), Err(Error::Corrupt { .. })));
@@ -191,7 +191,7 @@ mod tests {
     fn no_records_need_no_map() {
         let (_temporary, directory) = directory();
         Column::<u128>::write(&directory, "none", &[]).unwrap();
-        let file = StoredFile::of(&directory, "none".to_owned()).unwrap();
+        let file = StoredFile::record(&directory, "none".to_owned()).unwrap();
         assert!(Column::<u128>::open(&directory, &file, 0).unwrap().is_empty());
         assert_eq!(LazyColumn::<u128>::open(&directory, &file, 0).unwrap().get(0..0), Some(&[][..]));
     }

@@ -108,7 +108,7 @@ impl IndexDirectory {
     /// # Errors
     /// When it is in the tree and contains files that this machine has not written.
     pub fn named(path: &Path, tree: &Path, records: Records) -> Result<Self, Error> {
-        let Some(relative) = below(tree, path) else { return Ok(Self::of_user(path.to_owned())) };
+        let Some(relative) = below(tree, path) else { return Ok(Self::for_user(path.to_owned())) };
         let named = Self::in_tree(tree, relative, records);
         let is_empty = || match named.open() {
             Ok(directory) => directory.names().is_ok_and(|names| names.is_empty()),
@@ -121,7 +121,7 @@ impl IndexDirectory {
     }
 
     /// A directory that only this user can write to.
-    pub fn of_user(path: PathBuf) -> Self {
+    pub fn for_user(path: PathBuf) -> Self {
         Self { location: Location::User(path) }
     }
 
@@ -140,14 +140,14 @@ impl IndexDirectory {
         let name = canonical_root.file_name().unwrap_or(OsStr::new("root")).to_string_lossy();
         let name: String = name.chars().take(MAX_NAME_CHARS).collect();
         let hash = xxh3_64(canonical_root.as_os_str().as_encoded_bytes());
-        Self::of_user(cache.join(CACHED_INDEXES).join(format!("{name}-{hash:016x}")))
+        Self::for_user(cache.join(CACHED_INDEXES).join(format!("{name}-{hash:016x}")))
     }
 
     /// The directories of all trees in the user's cache.
     pub fn all_in_cache(cache: &Path) -> Vec<Self> {
         let indexes = cache.join(CACHED_INDEXES);
         let names = Directory::open(&indexes).and_then(|indexes| indexes.names()).unwrap_or_default();
-        names.into_iter().map(|name| Self::of_user(indexes.join(name))).collect()
+        names.into_iter().map(|name| Self::for_user(indexes.join(name))).collect()
     }
 
     /// Returns true if only this user can write and read there.

@@ -3,7 +3,7 @@
 //! A published file is only removed or replaced as a whole, which leaves a map of it intact. Another program may still
 //! write into it, such as one that copies a backup over a cache. Reading a page that was cut off raises SIGBUS, which
 //! would end the process: a handler maps an empty page in its place. Since the bytes read meanwhile may be arbitrary,
-//! readers ask for what was [`lost_since`], and discard what they read of that. Other damage is [reported](report)
+//! readers ask for what was [`damaged_since`], and discard what they read of that. Other damage is [reported](report)
 //! here too, so that one query covers both.
 
 use std::collections::BTreeSet;
@@ -39,7 +39,7 @@ impl Map {
     #[allow(unsafe_code, reason = "a map is unsafe because others can change the file below it")]
     pub fn new(file: &File, path: &Path, length: usize) -> io::Result<Self> {
         bus_error::handle();
-        let mapped = Some((path.into(), Stamp::of(&file.metadata()?)));
+        let mapped = Some((path.into(), Stamp::from_metadata(&file.metadata()?)));
         // SAFETY: this program writes a file before the manifest names it, and never again. If another program does,
         // the bytes of the map change or become zeros, which all readers of these plain records cope with.
         let bytes = unsafe { MmapOptions::new().len(length).map(file)? };
@@ -69,7 +69,7 @@ unsafe impl StableDeref for Map {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        self.slot.note();
+        self.slot.record_overwrite();
         self.slot.start.store(usize::MAX, Ordering::Release);
         self.slot.end.store(0, Ordering::Release);
         *self.slot.mapped() = None;
@@ -77,7 +77,7 @@ impl Drop for Mapping {
     }
 }
 
-/// The current point in time, for [`lost_since`].
+/// The current point in time, for [`damaged_since`].
 pub(crate) fn now() -> usize {
     compare();
     lost().reports.len()
@@ -85,7 +85,7 @@ pub(crate) fn now() -> usize {
 
 /// The files that were overwritten, and the files and directories that were reported, since a point in time, as far as
 /// is known.
-pub(crate) fn lost_since(since: usize) -> Vec<Box<Path>> {
+pub(crate) fn damaged_since(since: usize) -> Vec<Box<Path>> {
     compare();
     lost().reports[since..].to_vec()
 }
@@ -129,15 +129,16 @@ static NEXT_MS: AtomicU64 = AtomicU64::new(0);
 static IS_ANY_CUT: AtomicBool = AtomicBool::new(false);
 
 /// Files and directories whose content is not the one written.
-struct Lost {
+struct DamageReports {
     /// In the order of detection.
     reports: Vec<Box<Path>>,
     /// Paths that the next opening of their index must verify.
     suspects: BTreeSet<Box<Path>>,
 }
 
-fn lost() -> MutexGuard<'static, Lost> {
-    static LOST: Mutex<Lost> = Mutex::new(Lost { reports: Vec::new(), suspects: BTreeSet::new() });
+fn lost() -> MutexGuard<'static, DamageReports> {
+    static LOST: Mutex<DamageReports> =
+        Mutex::new(DamageReports { reports: Vec::new(), suspects: BTreeSet::new() });
     LOST.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -191,10 +192,10 @@ impl Slot {
     }
 
     /// Records that its file was overwritten, if it was. A file that was removed or replaced stays unchanged in a map.
-    fn note(&self) {
+    fn record_overwrite(&self) {
         let mut mapped = self.mapped();
         let Some((path, before)) = &mut *mapped else { return };
-        let now = fs::symlink_metadata(&*path).map_or(*before, |now| Stamp::of(&now));
+        let now = fs::symlink_metadata(&*path).map_or(*before, |now| Stamp::from_metadata(&now));
         let is_changed =
             now.inode == before.inode && (now.bytes, now.modified_ns) != (before.bytes, before.modified_ns);
         if self.is_cut.swap(false, Ordering::AcqRel) || is_changed {
@@ -206,7 +207,7 @@ impl Slot {
     }
 
     /// Returns true if an address is in a map. Async-signal-safe.
-    fn holds(&self, address: usize) -> bool {
+    fn contains(&self, address: usize) -> bool {
         self.start.load(Ordering::Acquire) <= address && address < self.end.load(Ordering::Acquire)
     }
 }
@@ -255,7 +256,7 @@ mod bus_error {
         // Signals that a process sends have codes that are not positive, and no address.
         let is_fault = code > 0;
         if let Some(page_bytes) = PAGE_BYTES.get().copied().filter(|_| is_fault)
-            && let Some(slot) = Slot::all().find(|slot| slot.holds(address))
+            && let Some(slot) = Slot::all().find(|slot| slot.contains(address))
         {
             slot.is_cut.store(true, Ordering::Release);
             IS_ANY_CUT.store(true, Ordering::Release);
@@ -308,8 +309,8 @@ mod tests {
         assert_eq!(map[0], 7);
         change(&path);
         let read = map[(1 << 16) - 1];
-        map.0.slot.note();
-        (read, lost_since(before).iter().any(|changed| **changed == *path))
+        map.0.slot.record_overwrite();
+        (read, damaged_since(before).iter().any(|changed| **changed == *path))
     }
 
     #[test]

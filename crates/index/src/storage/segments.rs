@@ -103,7 +103,7 @@ impl SegmentSource<'_> {
             // Files that are being removed one by one fail in many ways. Whoever opens the index again finds out whether
             // it is damaged instead.
             directory.and_then(|directory| open(&directory)).map_err(|source| {
-                of_pool.tell_replaced();
+                of_pool.report_replaced();
                 Error::Replaced { path: location.path(), source: Box::new(source) }
             })
         };
@@ -161,7 +161,7 @@ impl SegmentPool {
     }
 
     /// Tells that an index must be opened again.
-    pub(crate) fn tell_replaced(&self) {
+    pub(crate) fn report_replaced(&self) {
         (self.replaced)();
     }
 
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn those_not_used_for_the_longest_time_are_closed() {
+    fn the_least_recently_used_segments_are_closed() {
         let (pool, opened) = (Arc::new(SegmentPool::new(30, || ())), Arc::default());
         let all = segments(&pool, 5, &opened);
         assert_eq!(pool.counts(), SegmentCounts { max_bytes: 30, ..SegmentCounts::default() });

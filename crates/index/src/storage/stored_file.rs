@@ -59,7 +59,7 @@ pub(crate) struct MappedFile {
 }
 
 impl BlockHashes {
-    fn of(bytes: &[u8], seed: u64) -> Self {
+    fn compute(bytes: &[u8], seed: u64) -> Self {
         let mut hashes = Self { seed, blocks: Vec::new() };
         hashes.blocks =
             bytes.chunks(BLOCK_BYTES).enumerate().map(|(at, block)| hashes.hash(at, block)).collect();
@@ -151,14 +151,14 @@ impl StoredFile {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn of(directory: &Directory, path: String) -> Result<Self, Error> {
+    pub fn record(directory: &Directory, path: String) -> Result<Self, Error> {
         let (metadata, bytes) = read(directory, &path)?;
         let seed = RandomState::new().hash_one(&path);
         Ok(Self {
             path,
             bytes: bytes.len() as u64,
             modified_ns: walk::modified_ns(&metadata),
-            hashes: BlockHashes::of(&bytes, seed),
+            hashes: BlockHashes::compute(&bytes, seed),
         })
     }
 
@@ -175,7 +175,7 @@ impl StoredFile {
                 let path = format!("{inner}{}", name.to_string_lossy());
                 match directory.entry(path.as_ref()).map_err(failed)?.kind {
                     EntryKind::Directory => directories.push(format!("{path}/")),
-                    _ => files.push(Self::of(directory, path)?),
+                    _ => files.push(Self::record(directory, path)?),
                 }
             }
         }
@@ -196,7 +196,7 @@ impl StoredFile {
             }
             None => write_file(to, &self.path, &[&bytes])?,
         }
-        Self::of(to, self.path.clone())
+        Self::record(to, self.path.clone())
     }
 
     /// The same file, relative to the directory that it is directly in.
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_told_from_a_copy() {
+    fn a_damaged_file_is_distinguished_from_a_copy() {
         let (temporary, directory) = directory();
         let (path, inner) = (temporary.path().join("a"), temporary.path().join("b/c"));
         fs::create_dir(temporary.path().join("b")).unwrap();
@@ -370,7 +370,7 @@ mod tests {
         let path = temporary.path().join("a");
         let bytes: Vec<u8> = (0..5 * BLOCK_BYTES / 2).map(|at| (at / 7) as u8).collect();
         fs::write(&path, &bytes).unwrap();
-        let stored = StoredFile::of(&directory, "a".to_owned()).unwrap();
+        let stored = StoredFile::record(&directory, "a".to_owned()).unwrap();
         let modified = fs::metadata(&path).unwrap().modified().unwrap();
         let stored: StoredFile = serde_json::from_str(&serde_json::to_string(&stored).unwrap()).unwrap();
         let mut damaged = bytes.clone();
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_whatever_has_its_place() {
+    fn a_file_is_replaced_regardless_of_what_is_there() {
         let (temporary, directory) = directory();
         fs::write(temporary.path().join("a"), "old").unwrap();
         fs::create_dir(temporary.path().join("a.new")).unwrap();

@@ -299,7 +299,7 @@ impl Table {
     ///
     /// # Errors
     /// When the result is too large.
-    pub fn together(tables: Vec<(Self, Vec<bool>)>) -> Result<Self, Error> {
+    pub fn merge(tables: Vec<(Self, Vec<bool>)>) -> Result<Self, Error> {
         let mut builder = TableBuilder::default();
         let mut parts = Vec::new();
         for (table, kept) in tables {
@@ -320,7 +320,7 @@ impl Table {
     ///
     /// # Errors
     /// When the result is too large.
-    pub fn of_parts(tables: Vec<Self>) -> Result<Self, Error> {
+    pub fn from_parts(tables: Vec<Self>) -> Result<Self, Error> {
         let mut files: Vec<(&str, usize, usize)> = Vec::new();
         for (number, table) in tables.iter().enumerate() {
             let paths = table.files.iter().map(|file| table.text(file.path));
@@ -451,7 +451,7 @@ impl Table {
 
     /// The tokens of a unit, in the form of [`quarry_embed::StaticModel::token_ids`].
     pub fn tokens(&self, unit: &UnitRecord) -> &[u16] {
-        self.parts[unit.part()].tokens.of_row(unit.row())
+        self.parts[unit.part()].tokens.row(unit.row())
     }
 
     /// The calls and imports of a file, as written by [`stored`](crate::calls::stored).

@@ -39,7 +39,7 @@ impl PartTokens {
     }
 
     /// The tokens of a row; empty if there is no such row, or it is damaged.
-    pub fn of_row(&self, row: usize) -> &[u16] {
+    pub fn row(&self, row: usize) -> &[u16] {
         let start = row.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied());
         let range = start.zip(self.ends.get(row).copied());
         range.and_then(|(start, end)| self.ids.get(start as usize..end as usize)).unwrap_or_default()
@@ -92,10 +92,10 @@ mod tests {
         let directory = Directory::open(scratch.path()).unwrap();
         builder.write(&directory).unwrap();
         let [ids, ends] =
-            [IDS_FILE, ENDS_FILE].map(|name| StoredFile::of(&directory, name.to_owned()).unwrap());
+            [IDS_FILE, ENDS_FILE].map(|name| StoredFile::record(&directory, name.to_owned()).unwrap());
         let open = |n_tokens| PartTokens::open(&directory, (&ids, n_tokens), (&ends, 3));
         for tokens in [open(builder.len()).unwrap(), builder.into()] {
-            let rows: Vec<&[u16]> = (0..4).map(|row| tokens.of_row(row)).collect();
+            let rows: Vec<&[u16]> = (0..4).map(|row| tokens.row(row)).collect();
             assert_eq!(rows, [&[3, 7][..], &[], &[1], &[]]);
         }
         assert!(open(4).is_err(), "another number of tokens");

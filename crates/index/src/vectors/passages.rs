@@ -91,7 +91,7 @@ impl PassageVectors {
     ///
     /// # Errors
     /// When the file is damaged.
-    pub fn of_model(index: &Directory, part: &PartSize, model: &str) -> Result<Self, Error> {
+    pub fn open_for_model(index: &Directory, part: &PartSize, model: &str) -> Result<Self, Error> {
         let Some(file) = part.passages.get(model) else { return Ok(Self::missing(part.units)) };
         let directory = part.directory(index)?;
         Self::open(&directory, file, part.units)
@@ -168,7 +168,7 @@ pub(crate) struct PassageRows(Vec<Row>);
 
 impl PassageRows {
     /// A copy of stored ones with this dimension, none of others.
-    pub fn of(stored: &PassageVectors, dimension: usize) -> Self {
+    pub fn from_stored(stored: &PassageVectors, dimension: usize) -> Self {
         let row = |row| {
             if !stored.has_row(row, dimension) {
                 return Row::default();
@@ -231,7 +231,7 @@ impl PassageRows {
         let columns =
             [bytemuck::cast_slice(&ends), bytemuck::cast_slice(&factors), bytemuck::cast_slice(&values)];
         replace_file(&directory, &name, &columns)?;
-        part.passages.insert(model.to_owned(), StoredFile::of(&directory, name)?);
+        part.passages.insert(model.to_owned(), StoredFile::record(&directory, name)?);
         Ok(())
     }
 }
@@ -258,20 +258,20 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gives_back_what_was_written() {
+    fn a_written_file_is_read_back() {
         let temporary = tempfile::tempdir().unwrap();
         let index = Directory::open(temporary.path()).unwrap();
         index.create_directory("part-1".as_ref()).unwrap();
         let mut part = PartSize { name: "part-1".to_owned(), units: 4, ..PartSize::default() };
         let of_query = |query: &[f32]| Vectors { dimension: query.len(), values: query.to_vec() };
-        let none = PassageVectors::of_model(&index, &part, "m").unwrap();
+        let none = PassageVectors::open_for_model(&index, &part, "m").unwrap();
         assert_eq!(none.best(3, &of_query(&[1.0, 0.0])), None);
         let mut rows = PassageRows::missing(4);
         rows.set(1, [&[1.0, 0.0][..], &[0.0, 1.0]]);
         rows.set(3, [&[0.6, 0.8][..]]);
         assert_eq!(rows.n_missing(), 2);
         rows.write(&index, &mut part, "m", "generation-1").unwrap();
-        let stored = PassageVectors::of_model(&index, &part, "m").unwrap();
+        let stored = PassageVectors::open_for_model(&index, &part, "m").unwrap();
         let best = |row: usize, query: &[f32]| stored.best(row, &of_query(query));
         assert_eq!((best(0, &[1.0, 0.0]), best(2, &[1.0, 0.0])), (None, None));
         assert!((best(1, &[0.6, 0.8]).unwrap() - 0.8).abs() < 0.01);
@@ -281,10 +281,10 @@ mod tests {
         assert!((stored.best(1, &several).unwrap() - 0.9).abs() < 0.01);
         // Of another dimension.
         assert_eq!(best(1, &[1.0, 0.0, 0.0]), None);
-        let mut copied = PassageRows::of(&stored, 2);
+        let mut copied = PassageRows::from_stored(&stored, 2);
         assert!(copied.copy(0, &stored, 3) && !copied.copy(3, &stored, 2));
         copied.write(&index, &mut part, "m", "generation-1").unwrap();
-        let copied = PassageVectors::of_model(&index, &part, "m").unwrap();
+        let copied = PassageVectors::open_for_model(&index, &part, "m").unwrap();
         let query = of_query(&[1.0, 0.0]);
         assert_eq!((copied.best(0, &query), copied.best(3, &query)), (best(3, &[1.0, 0.0]), None));
         // Files of every length, and rows out of order, are refused or have rows of their own.
@@ -292,12 +292,12 @@ mod tests {
         let whole = std::fs::read(&path).unwrap();
         for length in 0..whole.len() {
             std::fs::write(&path, &whole[..length]).unwrap();
-            assert!(PassageVectors::of_model(&index, &part, "m").is_err(), "{length} bytes");
+            assert!(PassageVectors::open_for_model(&index, &part, "m").is_err(), "{length} bytes");
             let (directory, name) = (part.directory(&index).unwrap(), part.passages["m"].path().to_owned());
-            let opened = PassageVectors::open(&directory, &StoredFile::of(&directory, name).unwrap(), 4);
+            let opened = PassageVectors::open(&directory, &StoredFile::record(&directory, name).unwrap(), 4);
             assert!(opened.is_err() || opened.unwrap().dimension < 2, "{length} bytes");
         }
         std::fs::write(&path, [[9, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]].concat()).unwrap();
-        assert!(PassageVectors::of_model(&index, &part, "m").is_err());
+        assert!(PassageVectors::open_for_model(&index, &part, "m").is_err());
     }
 }

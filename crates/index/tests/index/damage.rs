@@ -124,7 +124,7 @@ fn positions(bytes: usize, n: usize) -> impl Iterator<Item = usize> {
 
 /// `QUARRY_DAMAGE_POSITIONS` tries more positions of each file.
 #[test]
-fn one_flipped_bit_changes_no_answer_and_locks_nobody_out() {
+fn one_flipped_bit_changes_no_answer_and_blocks_no_search() {
     let n = std::env::var("QUARRY_DAMAGE_POSITIONS").map_or(6, |n| n.parse().unwrap());
     let fixture = Fixture::new(&[("net.py", CONNECT), ("http/header.py", PARSE)]);
     let model: Arc<dyn Embedder> = WordHashes::new("a");

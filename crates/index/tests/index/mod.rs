@@ -331,7 +331,7 @@ fn a_failed_build_leaves_the_former_index() {
 }
 
 #[test]
-fn of_two_writers_one_builds_and_one_waits() {
+fn one_of_two_writers_builds_and_one_waits() {
     let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
     let n_built = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -386,7 +386,7 @@ fn a_directory_with_something_else_is_not_touched() {
 }
 
 #[test]
-fn says_why_there_is_nothing_to_index() {
+fn reasons_for_an_empty_index_are_reported() {
     let fixture =
         Fixture::new(&[("a.unknown-kind", "x"), (".gitignore", "hidden.py\n"), ("hidden.py", CONNECT)]);
     let error = fixture.open_with(None).err().unwrap().to_string();
@@ -441,7 +441,7 @@ fn a_symbol_is_found_however_it_is_typed() {
 }
 
 #[test]
-fn confidence_tells_found_from_not_found() {
+fn confidence_distinguishes_found_from_not_found() {
     let fixture = Fixture::new(&[("net.py", CONNECT), ("header.py", PARSE)]);
     let index = fixture.open().index;
     let confidence = |query| answer(&index, query).unwrap().confidence;

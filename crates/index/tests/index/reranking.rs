@@ -111,7 +111,7 @@ fn a_reranker_changes_no_confidence() {
 }
 
 #[test]
-fn what_cannot_be_read_counts_like_the_worst_that_was() {
+fn unreadable_units_score_like_the_worst_readable_one() {
     let fixture = tree();
     let index = open(&fixture, Some("zebra"));
     fs::remove_file(fixture.root().join("b.py")).unwrap();
@@ -170,7 +170,7 @@ fn counts(embedded: usize, missing: usize) -> PrecomputedCounts {
 }
 
 #[test]
-fn what_was_embedded_ahead_is_not_read_by_searches() {
+fn searches_do_not_read_precomputed_units() {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let fixture = tree();
     let index = open_counting(&fixture, &COUNT);
@@ -199,7 +199,7 @@ fn what_was_embedded_ahead_is_not_read_by_searches() {
 }
 
 #[test]
-fn embedding_ahead_goes_on_where_it_was_stopped() {
+fn precomputation_resumes_where_it_was_stopped() {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let function = |n: usize| format!("def function_{n}(socket):\n    return socket.wait({n})\n\n\n");
     let source: String = (0..150).map(function).collect();
@@ -268,7 +268,7 @@ fn one_process_at_a_time_embeds_in_the_background() {
 fn units_of_several_trees_are_embedded_ahead() {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let (one, other) = (tree(), Fixture::new(&[("c.py", "def third(zebra):\n    return zebra\n")]));
-    let together = || Index::together(vec![open_counting(&one, &COUNT), open_counting(&other, &COUNT)]);
+    let together = || Index::merge(vec![open_counting(&one, &COUNT), open_counting(&other, &COUNT)]);
     assert_eq!(embed_ahead(&together().unwrap(), NEVER), counts(3, 0));
     taken(&COUNT);
     search(&together().unwrap(), QUERY);
@@ -297,8 +297,8 @@ fn a_reranker_of_stored_vectors_orders_results_once_they_are_there() {
         (hits.into_iter().map(|hit| hit.path).collect::<Vec<String>>(), ranked.is_reranked())
     };
     let index = open_stored(&fixture, 2, &n_loaded);
-    let of = |paths: [&str; 2]| paths.map(str::to_owned).to_vec();
-    assert_eq!(rank(&index, QUERY), (of(["a.py", "b.py"]), false));
+    let owned = |paths: [&str; 2]| paths.map(str::to_owned).to_vec();
+    assert_eq!(rank(&index, QUERY), (owned(["a.py", "b.py"]), false));
     // Nothing is embedded ahead of a tree above the limit.
     assert!(open_stored(&fixture, index.n_units() - 1, &n_loaded).precomputation().is_none());
     assert_eq!((n_loaded.load(Ordering::SeqCst), index.n_not_precomputed().unwrap()), (0, index.n_units()));
@@ -306,7 +306,7 @@ fn a_reranker_of_stored_vectors_orders_results_once_they_are_there() {
     assert_eq!(n_loaded.load(Ordering::SeqCst), 1);
     let index = open_stored(&fixture, 2, &n_loaded);
     assert_eq!(index.n_not_precomputed().unwrap(), 0);
-    assert_eq!(rank(&index, QUERY), (of(["b.py", "a.py"]), true));
+    assert_eq!(rank(&index, QUERY), (owned(["b.py", "a.py"]), true));
     assert_eq!(rank(&index, "first").0[0], "a.py");
     // Reports gain nothing by it.
     let report = format!(

@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_whole_value_is_none() {
+    fn partial_values_are_none() {
         for written in [
             "0 | 1",
             "0,5",

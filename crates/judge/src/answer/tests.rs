@@ -41,7 +41,7 @@ fn verdicts_are_read_in_any_dress() {
 
 /// Each of these answers was once read as a label, or resembles one that was.
 #[test]
-fn what_is_undecided_is_asked_again() {
+fn undecided_answers_are_asked_again() {
     let screener = Prompts::open(None).unwrap();
     let screener = screener.named("screener").unwrap().grammar();
     for value in [
@@ -163,7 +163,7 @@ fn every_judge_asks_again_where_an_answer_is_undecided() {
 }
 
 #[test]
-fn a_fence_of_another_language_holds_no_program() {
+fn a_fence_of_another_language_contains_no_program() {
     let python = Language::named("python").unwrap();
     assert_eq!(program("So:\n```python\nx = 1\n```", python).unwrap(), "x = 1\n");
     assert_eq!(program("x = 1", python).unwrap(), "x = 1\n");
@@ -214,7 +214,7 @@ fn confidence_is_read_where_it_is_asked_for() {
 }
 
 #[test]
-fn what_is_no_verdict_is_said() {
+fn invalid_verdicts_are_reported() {
     for (text, words) in [
         ("", "there is no `verdict`"),
         ("I cannot say", "there is no `verdict`"),

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_decides_an_assertion_is_wrapped() {
+    fn conditions_of_assertions_are_wrapped() {
         check(
             "python",
             "assert f(1) == 2, 'x'\nself.assertEqual(a, b)\nwith self.assertRaises(E):\n    f()\n",
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_in_is_taken_out_of_the_output() {
+    fn instrumentation_is_removed_from_output() {
         let plain = Program { files: vec![("main.py".to_owned(), Vec::new())], ..Program::default() };
         let source = "def main():\n    assert f(1) == 2\nmain()\n";
         let instrumented = InstrumentedProgram::new(&plain, "python", source, "").unwrap();

@@ -107,7 +107,7 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
     };
     let around = |bytes: &Range<usize>| {
         let bytes = bytes.clone();
-        defined.iter().filter(move |function| within(&bytes, &function.bytes))
+        defined.iter().filter(move |function| is_inside(&bytes, &function.bytes))
     };
     let found: Vec<Check> = checks(known, source.as_bytes())
         .into_iter()
@@ -175,7 +175,7 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
             is_checker(&function.name) || around(whole).any(|outer| is_assertion(&outer.name))
         };
         if around(whole).next_back().is_some_and(|function| !checks_something(function))
-            || sites.iter().any(|site| within(&site.bytes, whole) && !within(&site.bytes, bytes))
+            || sites.iter().any(|site| is_inside(&site.bytes, whole) && !is_inside(&site.bytes, bytes))
             || reporting.not.iter().any(|not| condition.contains(not.as_str()))
         {
             continue;
@@ -206,7 +206,7 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
             }
             _ => None,
         });
-        let mut own_sites = sites.iter().filter(|site| within(&site.bytes, &function.body));
+        let mut own_sites = sites.iter().filter(|site| is_inside(&site.bytes, &function.body));
         is_assertion(&function.name)
             && calls.next() == Some(true)
             && calls.all(|holds| holds)
@@ -214,13 +214,13 @@ pub(super) fn sites(language: &str, source: &str, code: &str, reporting: &Report
     };
     let hollow: Vec<&Function> = defined.iter().filter(hollow).collect();
     for function in hollow {
-        sites.retain(|site| !within(&site.bytes, &function.body));
+        sites.retain(|site| !is_inside(&site.bytes, &function.body));
         own.retain(|(called, _)| called.name != function.name);
     }
     // The program's own assertions are observed at the checks inside of them if possible, otherwise by whether they
     // return.
     let unseen: Vec<Site> = (own.into_iter())
-        .filter(|(function, _)| !sites.iter().any(|site| within(&site.bytes, &function.body)))
+        .filter(|(function, _)| !sites.iter().any(|site| is_inside(&site.bytes, &function.body)))
         .map(|(_, site)| site)
         .collect();
     sites.extend(unseen);
@@ -238,7 +238,7 @@ pub(crate) fn may_assert(language: &str, source: &str) -> bool {
         || !sites(language, source, "", reporting).is_empty()
 }
 
-fn within(inner: &Range<usize>, outer: &Range<usize>) -> bool {
+fn is_inside(inner: &Range<usize>, outer: &Range<usize>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
@@ -333,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_what_checks() {
+    fn checks_are_recognized_by_name() {
         for name in [
             "main",
             "test_sum",

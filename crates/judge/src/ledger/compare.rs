@@ -73,7 +73,7 @@ impl Ledger {
     }
 
     /// Work of `judge` and its members for the pairs that `other` has decided as well.
-    pub(crate) fn work_on_pairs_of(&self, judge: i64, other: i64) -> Result<JudgeWork, JudgeError> {
+    pub(crate) fn work_on_shared_pairs(&self, judge: i64, other: i64) -> Result<JudgeWork, JudgeError> {
         self.read(|connection| {
             let select = format!(
                 "SELECT count(answer), {}, count(run) FROM events LEFT JOIN answers USING (answer) \

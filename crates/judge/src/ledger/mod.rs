@@ -100,7 +100,7 @@ impl Ledger {
             // another mount; what they write meanwhile may not be seen. Data that is still in the write-ahead log
             // would be missed.
             Err(JudgeError::Ledger { source: Some(error), .. })
-                if is_read_only(&error) && !beside(path, "-wal").exists() =>
+                if is_read_only(&error) && !with_suffix(path, "-wal").exists() =>
             {
                 let uri = format!("file:{}?immutable=1", escaped(path));
                 Self::connect(
@@ -260,7 +260,7 @@ fn lock_for_writing(path: &Path) -> Result<(File, PathBuf), JudgeError> {
 
 /// Beside the file itself, so that whoever names it by a link waits for the same lock.
 fn lock_file(path: &Path) -> PathBuf {
-    beside(&canonical(path), ".lock")
+    with_suffix(&canonical(path), ".lock")
 }
 
 /// The path of a file without links, if it exists.
@@ -269,7 +269,7 @@ fn canonical(path: &Path) -> PathBuf {
 }
 
 /// The path with a suffix appended to its file name.
-fn beside(path: &Path, end: &str) -> PathBuf {
+fn with_suffix(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
     PathBuf::from(name)

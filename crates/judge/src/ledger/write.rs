@@ -96,7 +96,7 @@ impl Writer {
         check_names(path)?;
         create(path)?;
         let mut files = LedgerFiles::identify(path, &lock_path)?;
-        let log = beside(&canonical(path), "-wal");
+        let log = with_suffix(&canonical(path), "-wal");
         let ledger = Ledger::open(path)?;
         let writing = Ledger::open(path)?.connection.into_inner().unwrap_or_else(PoisonError::into_inner);
         let failed = |error| sqlite(path, error);

@@ -9,7 +9,7 @@ use quarry_llm::{Limits as BudgetLimits, Money, Settings};
 use quarry_sandbox::{Limits, packages};
 
 use super::file::PlanFile;
-use super::packages::what_labels_depend_on;
+use super::packages::label_inputs;
 use super::{GenerationSettings, Plan};
 use crate::answer::AnswerFormat;
 use crate::error::JudgeError;
@@ -190,8 +190,7 @@ impl<'f> Resolved<'f> {
     /// Hash of everything that a label of this judge depends on.
     fn version(&self, judge: &Judge, model: &Settings) -> String {
         let packages = self.packages_of(judge);
-        let packages =
-            packages.map_or(String::new(), |settings| what_labels_depend_on(settings, self.directory));
+        let packages = packages.map_or(String::new(), |settings| label_inputs(settings, self.directory));
         let Settings { base_url, model, .. } = model;
         let limits = limits_text(&self.limits);
         let parts = [&judge.version, base_url, model, &limits, LANGUAGES_TEXT, &packages, READING_RULES];

@@ -103,7 +103,7 @@ impl RulesPlan {
 }
 
 /// The settings that may change a label, independent of where the plan is read.
-pub(super) fn what_labels_depend_on(settings: &Settings, directory: &Path) -> String {
+pub(super) fn label_inputs(settings: &Settings, directory: &Path) -> String {
     let rules = |Rules { index, allow, deny }: &Rules| {
         let index = index.as_ref().map(|index| match index {
             Index::Address(address) => address.clone(),

@@ -72,7 +72,7 @@ fn paths_are_relative_to_the_plan() {
 }
 
 #[test]
-fn what_a_label_depends_on_changes_the_version_and_nothing_else_does() {
+fn only_settings_that_affect_labels_change_the_version() {
     let version = |text: &str| open(text).unwrap().version;
     let plan = |first: &str, last: &str| format!("{first}\n{PLAN}\n{last}");
     assert_eq!(version(PLAN), version(&plan("workers = 3", "[budget]\ntokens = 5\n[packages]\ncache = 'c'")));
@@ -191,7 +191,7 @@ fn plans_that_cannot_work_say_why() {
 }
 
 #[test]
-fn what_is_wrong_has_its_line() {
+fn errors_have_their_line() {
     for (from, to, line) in [
         ("['p.json']", "['p.json']\nattempts = 0", 2),
         ("['p.json']", "['p.json']\njudge = 'agent'", 2),

@@ -146,11 +146,11 @@ fn typical(judge: &Judge, first: &Question, n_bytes: usize) -> TypicalCost {
 
 impl Plan {
     /// Typical cost of judging pairs, on average. Nothing is read, written or asked.
-    pub fn typical_of(&self, pairs: &[Pair]) -> TypicalCost {
+    pub fn typical_cost(&self, pairs: &[Pair]) -> TypicalCost {
         let mut sum = TypicalCost::default();
         if !self.members.is_empty() {
             let members: Vec<TypicalCost> =
-                self.members.iter().map(|member| member.typical_of(pairs)).collect();
+                self.members.iter().map(|member| member.typical_cost(pairs)).collect();
             sum.dollars = members.iter().map(|member| member.dollars).sum();
             for member in members {
                 sum.questions += member.questions;

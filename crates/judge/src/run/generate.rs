@@ -14,7 +14,7 @@ use super::{Judging, SharedState, StepError};
 use crate::answer;
 use crate::error::JudgeError;
 use crate::evidence::{Event, ModelAnswer};
-use crate::judge::{Outcome, Question, ask_until_read};
+use crate::judge::{Outcome, Question, ask_until_parsed};
 use crate::language::Language;
 use crate::ledger::{GeneratedCode, GeneratedStatus, NewCode, Unanswered};
 use crate::prompt::Prompt;
@@ -222,7 +222,7 @@ impl CodeWriter<'_> {
         };
         let read = |text: &str| answer::program(text, language);
         let attempts = self.judging.plan.judge.attempts();
-        let code = ask_until_read(attempts, &prompt.name, &mut request, answer, read)?;
+        let code = ask_until_parsed(attempts, &prompt.name, &mut request, answer, read)?;
         Ok(code.map(|code| (code, self.judging.client.chat_name(&request))))
     }
 

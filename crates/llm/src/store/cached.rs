@@ -22,7 +22,7 @@ pub(super) const TEMPORARY: &str = ".tmp";
 /// The answers in a cache directory.
 pub struct CachedAnswers;
 
-struct Found {
+struct AnswerFile {
     around: Directory,
     name: PathBuf,
     bytes: u64,
@@ -77,7 +77,7 @@ impl CachedAnswers {
                 return;
             }
             let removed = if dry_run { Ok(()) } else { found.around.remove_file(&found.name) };
-            match PruneOutcome::of(removed, found.bytes) {
+            match PruneOutcome::new(removed, found.bytes) {
                 PruneOutcome::Removed(of_one) => (n, bytes) = (n + 1, bytes + of_one),
                 outcome => {
                     let path = found.around.path().join(&found.name);
@@ -94,7 +94,7 @@ impl CachedAnswers {
     }
 }
 
-impl Found {
+impl AnswerFile {
     /// The model that answered, with its address.
     fn model(&self) -> Option<String> {
         let bytes = self.around.read(&self.name, MAX_BYTES).ok()?;
@@ -106,7 +106,7 @@ impl Found {
 
 /// Calls `see` for each answer and each abandoned temporary file; then, if `remove_empty`, removes empty directories
 /// of answers.
-fn for_each(cache: &Path, remove_empty: bool, see: &mut dyn FnMut(&Found)) -> io::Result<()> {
+fn for_each(cache: &Path, remove_empty: bool, see: &mut dyn FnMut(&AnswerFile)) -> io::Result<()> {
     let directory = match Directory::open(cache) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         opened => opened?,
@@ -115,13 +115,13 @@ fn for_each(cache: &Path, remove_empty: bool, see: &mut dyn FnMut(&Found)) -> io
     names.sort();
     for name in names {
         let name = Path::new(&name);
-        if let Some(found) = look(&directory, name, None) {
+        if let Some(found) = examine(&directory, name, None) {
             see(&found);
         }
         let Some(first) = hash(name, DIGITS[0]) else { continue };
         let Ok(inner) = directory.directory(name) else { continue };
         for name in inner.names()? {
-            if let Some(found) = look(&inner, Path::new(&name), Some(&first)) {
+            if let Some(found) = examine(&inner, Path::new(&name), Some(&first)) {
                 see(&found);
             }
         }
@@ -135,7 +135,7 @@ fn for_each(cache: &Path, remove_empty: bool, see: &mut dyn FnMut(&Found)) -> io
 
 /// A file, if it is an answer or an abandoned temporary file. Answers are in a directory named by the first digits of
 /// their hash.
-fn look(around: &Directory, name: &Path, first: Option<&str>) -> Option<Found> {
+fn examine(around: &Directory, name: &Path, first: Option<&str>) -> Option<AnswerFile> {
     let text = name.to_str()?;
     let is_answer = first.is_some() && hash(Path::new(text.strip_suffix(".json")?), DIGITS[1]).is_some();
     let is_temporary = text.starts_with(TEMPORARY);
@@ -150,7 +150,7 @@ fn look(around: &Directory, name: &Path, first: Option<&str>) -> Option<Found> {
     if !is_entry {
         return None;
     }
-    Some(Found {
+    Some(AnswerFile {
         around: around.clone(),
         name: name.to_owned(),
         bytes: metadata.len(),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_answer_is_left_alone() {
+    fn files_that_are_not_answers_are_left_alone() {
         let directory = tempfile::tempdir().unwrap();
         let cache = Cache::open(directory.path()).unwrap();
         cache.put(&request("a", "1"), &json!([])).unwrap();
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn answers_are_for_their_user_alone() {
+    fn answers_are_private() {
         use std::os::unix::fs::PermissionsExt;
 
         let directory = tempfile::tempdir().unwrap();

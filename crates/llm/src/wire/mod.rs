@@ -103,7 +103,7 @@ pub(crate) fn usage(body: &str, writes: bool) -> Option<Usage> {
     // The first of these members that is present. If it is not a number, the whole usage is invalid.
     let count = |names: &[&str]| -> Option<Option<u64>> {
         let found = names.iter().find_map(|name| usage.get(name).filter(|value| !value.is_null()));
-        found.map_or(Some(None), |value| whole(value).map(Some))
+        found.map_or(Some(None), |value| integer(value).map(Some))
     };
     // Anthropic counts tokens read from and written to its own cache separately from the input.
     let cached = [count(&["cache_creation_input_tokens"])?, count(&["cache_read_input_tokens"])?];
@@ -113,13 +113,13 @@ pub(crate) fn usage(body: &str, writes: bool) -> Option<Usage> {
         input_tokens: count(&["prompt_tokens", "input_tokens"])??.saturating_add(cached),
         output_tokens: if writes { output_tokens? } else { output_tokens.unwrap_or(0) },
     };
-    let is_told = |tokens: u64| (1..=MAX_TOKENS).contains(&tokens);
-    let wrote = is_told(usage.output_tokens) || !writes && usage.output_tokens == 0;
-    (is_told(usage.input_tokens) && wrote).then_some(usage)
+    let is_reported = |tokens: u64| (1..=MAX_TOKENS).contains(&tokens);
+    let wrote = is_reported(usage.output_tokens) || !writes && usage.output_tokens == 0;
+    (is_reported(usage.input_tokens) && wrote).then_some(usage)
 }
 
 /// An integral number; some servers write it with a decimal point.
-fn whole(number: &Value) -> Option<u64> {
+fn integer(number: &Value) -> Option<u64> {
     let as_whole =
         |float: f64| (float >= 0.0 && float.fract() == 0.0 && float < 1e18).then_some(float as u64);
     number.as_u64().or_else(|| number.as_f64().and_then(as_whole))

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_kappa_is_said() {
+    fn undefined_kappa_is_reported() {
         assert_eq!(cohen_kappa(&[1.0, 1.0], &[1.0, 1.0], DisagreementWeight::Equal), None);
         assert_eq!(cohen_kappa(&[], &[], DisagreementWeight::Equal), None);
         assert_eq!(cohen_kappa(&[1.0], &[1.0, 2.0], DisagreementWeight::Equal), None);

@@ -65,8 +65,8 @@ impl Ratings {
                 2.0 * n * squares.sum::<f64>()
             }
             Level::Ratio => {
-                let of = |a: usize| (0..a).map(|b| counts[b] * chance.distance(a, b)).sum::<f64>();
-                2.0 * (0..counts.len()).map(|a| counts[a] * of(a)).sum::<f64>()
+                let distances = |a: usize| (0..a).map(|b| counts[b] * chance.distance(a, b)).sum::<f64>();
+                2.0 * (0..counts.len()).map(|a| counts[a] * distances(a)).sum::<f64>()
             }
         };
         // With a single value, the rounded mean may leave a remainder.
@@ -135,11 +135,11 @@ pub fn krippendorff_by_unit(table: &[Vec<Option<f64>>], level: Level) -> Vec<Opt
     let ratings = Ratings::new(table);
     let chance = ratings.chance(level, ratings.units.iter());
     let mut units = ratings.units.iter();
-    let of = |row: &Vec<Option<f64>>| {
+    let row_alpha = |row: &Vec<Option<f64>>| {
         let unit = (row.iter().flatten().count() > 1).then(|| units.next()).flatten()?;
         chance.alpha(std::iter::once(unit))
     };
-    table.iter().map(of).collect()
+    table.iter().map(row_alpha).collect()
 }
 
 /// Mean of α over consecutive blocks of `block` rows, the last one possibly shorter, as CoSQA+'s scripts compute it
@@ -243,10 +243,10 @@ mod tests {
     #[test]
     fn blocks_are_averaged() {
         let table = two(&[(0.0, 0.0), (1.0, 1.0), (0.0, 1.0), (1.0, 0.0), (0.0, 1.0)]);
-        let of = |rows: &[Vec<Option<f64>>]| krippendorff_alpha(rows, Level::Nominal).unwrap();
-        let expected = (of(&table[..2]) + of(&table[2..4]) + of(&table[4..])) / 3.0;
+        let alpha = |rows: &[Vec<Option<f64>>]| krippendorff_alpha(rows, Level::Nominal).unwrap();
+        let expected = (alpha(&table[..2]) + alpha(&table[2..4]) + alpha(&table[4..])) / 3.0;
         assert_close(krippendorff_alpha_by_blocks(&table, Level::Nominal, 2), expected);
-        assert!((expected - of(&table)).abs() > 0.1);
+        assert!((expected - alpha(&table)).abs() > 0.1);
         assert_eq!(krippendorff_alpha_by_blocks(&table, Level::Nominal, 1), None);
         assert_eq!(krippendorff_alpha_by_blocks(&table, Level::Nominal, 0), None);
     }

@@ -15,7 +15,7 @@ pub enum Variance {
 }
 
 impl Variance {
-    fn of(self, values: &[f64]) -> Option<f64> {
+    fn compute(self, values: &[f64]) -> Option<f64> {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
         let squares = values.iter().map(|value| (value - mean).powi(2)).sum();
@@ -35,10 +35,10 @@ pub fn cronbach_alpha(table: &[Vec<Option<f64>>]) -> Option<f64> {
     let cases: Vec<Vec<f64>> = table.iter().filter_map(|row| row.iter().copied().collect()).collect();
     let n_items = cases.first()?.len();
     let items: Option<Vec<f64>> = (0..n_items)
-        .map(|item| Variance::Sample.of(&cases.iter().map(|case| case[item]).collect::<Vec<_>>()))
+        .map(|item| Variance::Sample.compute(&cases.iter().map(|case| case[item]).collect::<Vec<_>>()))
         .collect();
     let sums: Vec<f64> = cases.iter().map(|case| case.iter().sum()).collect();
-    let rest = 1.0 - ratio(items?.iter().sum(), Variance::Sample.of(&sums)?)?;
+    let rest = 1.0 - ratio(items?.iter().sum(), Variance::Sample.compute(&sums)?)?;
     ratio(n_items as f64, n_items as f64 - 1.0).map(|factor| factor * rest)
 }
 
@@ -51,7 +51,7 @@ pub fn average_variance(table: &[Vec<Option<f64>>], variance: Variance) -> Optio
     let variances: Option<Vec<f64>> = (0..n_columns)
         .map(|column| {
             let values = table.iter().filter_map(|row| row.get(column).copied().flatten());
-            variance.of(&values.collect::<Vec<_>>())
+            variance.compute(&values.collect::<Vec<_>>())
         })
         .collect();
     ratio(variances?.iter().sum(), n_columns as f64)
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_vary_has_no_alpha() {
+    fn constant_values_have_no_alpha() {
         assert_eq!(cronbach_alpha(&table(&[&[1.0, 2.0]])), None);
         assert_eq!(cronbach_alpha(&table(&[&[1.0], &[2.0]])), None);
         assert_eq!(cronbach_alpha(&table(&[&[1.0, 2.0], &[2.0, 1.0]])), None);

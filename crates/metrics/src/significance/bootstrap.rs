@@ -291,7 +291,7 @@ mod tests {
     const FIRST_DRAWS: [u64; 4] = [790, 493, 804, 39];
 
     #[test]
-    fn strata_weigh_equally_whatever_their_size() {
+    fn strata_weigh_equally_regardless_of_size() {
         let (few, many) = ([1.0], [0.0; 99]);
         assert_eq!(mean(&[&few, &many]), 0.5);
         assert_eq!(
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_mean_is_refused() {
+    fn inputs_without_a_mean_are_refused() {
         let bootstrap = Bootstrap::default();
         assert!(matches!(mean_interval(&[], &bootstrap), Err(MetricsError::NoQueries { .. })));
         assert!(matches!(mean_interval(&[&[1.0], &[]], &bootstrap), Err(MetricsError::NoQueries { .. })));

@@ -79,9 +79,9 @@ impl Confusion {
     }
 
     fn rates_by(&self, mut rate: impl FnMut(f64, f64) -> f64) -> [f64; 2] {
-        let mut of = |hits: f64, misses: f64| rate(hits.max(0.0) + 0.5, misses.max(0.0) + 0.5);
-        let sensitivity = of(self.true_positives, self.false_negatives);
-        let fallout = of(self.false_positives, self.true_negatives).min(1.0 - LEAST_GAP);
+        let mut smoothed = |hits: f64, misses: f64| rate(hits.max(0.0) + 0.5, misses.max(0.0) + 0.5);
+        let sensitivity = smoothed(self.true_positives, self.false_negatives);
+        let fallout = smoothed(self.false_positives, self.true_negatives).min(1.0 - LEAST_GAP);
         [sensitivity.max(fallout + LEAST_GAP), fallout]
     }
 }
@@ -233,7 +233,7 @@ pub fn noisy_means(
 impl NoisyMeans {
     /// The mean of a method with the expected errors of labels removed, and its interval.
     #[must_use]
-    pub fn of(&self, method: usize) -> (f64, Interval) {
+    pub fn mean(&self, method: usize) -> (f64, Interval) {
         let means = &self.means[method];
         (means.iter().sum::<f64>() / means.len() as f64, interval(means.clone(), self.confidence))
     }
@@ -267,13 +267,13 @@ impl PreparedQuery {
     /// Of the ranks of its documents by each method.
     pub(super) fn new(ranks: &[&[usize]]) -> Self {
         let n_methods = ranks.first().map_or(0, |ranks| ranks.len());
-        let of = |method: usize| {
+        let ordered = |method: usize| {
             let mut order: Vec<(usize, usize)> =
                 ranks.iter().enumerate().map(|(number, ranks)| (ranks[method], number)).collect();
             order.sort_unstable();
             OrderedDocuments(order)
         };
-        Self((0..n_methods).map(of).collect())
+        Self((0..n_methods).map(ordered).collect())
     }
 }
 
@@ -426,7 +426,7 @@ mod tests {
         let measures = [Measure::ReciprocalRank(None)];
         let means = &noisy_means(&queries, &[perfect], &measures, true, &bootstrap).unwrap()[0];
         let plain = (14.0 + 13.0 / 2.0 + 13.0 / 3.0) / 40.0;
-        let (mean, interval) = means.of(0);
+        let (mean, interval) = means.mean(0);
         assert!(
             (mean - plain).abs() < 0.02 && interval.low < plain && plain < interval.high,
             "{mean} {plain}"
@@ -449,7 +449,7 @@ mod tests {
             queries.into_iter().map(|labels| labels.into_iter().map(&mut mislabel).collect()).collect();
         let means = &noisy_means(&queries, &[poor], &measures, true, &bootstrap).unwrap()[0];
         assert!(!means.difference(0, 1, 0.5 - plain).survives);
-        let wide = means.of(0).1;
+        let wide = means.mean(0).1;
         assert!(wide.high - wide.low > 1.5 * (interval.high - interval.low), "{wide:?} {interval:?}");
     }
 
@@ -472,15 +472,15 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_belong_together_is_refused() {
+    fn inconsistent_inputs_are_refused() {
         let bootstrap = Bootstrap::default();
         let confusions = [Confusion::default()];
-        let of = |queries: &[Vec<NoisyLabel>]| {
+        let means = |queries: &[Vec<NoisyLabel>]| {
             noisy_means(queries, &confusions, &[Measure::ReciprocalRank(None)], true, &bootstrap)
         };
-        assert!(of(&[]).is_err());
-        assert!(of(&[vec![NoisyLabel { grade: 1, stratum: 1, ranks: vec![1] }]]).is_err());
+        assert!(means(&[]).is_err());
+        assert!(means(&[vec![NoisyLabel { grade: 1, stratum: 1, ranks: vec![1] }]]).is_err());
         let two = NoisyLabel { grade: 1, stratum: 0, ranks: vec![1, 2] };
-        assert!(of(&[vec![two.clone()], vec![NoisyLabel { ranks: vec![1], ..two }]]).is_err());
+        assert!(means(&[vec![two.clone()], vec![NoisyLabel { ranks: vec![1], ..two }]]).is_err());
     }
 }

@@ -211,7 +211,7 @@ impl Pool {
     /// The place of a method, from 1, by expected means, if the judgments of documents that only it found within a depth are
     /// taken as unknown: another one than now if the pool favors it.
     #[must_use]
-    pub fn place_without_own(&self, method: usize, depth: usize, seed: u64) -> usize {
+    pub fn rank_without_own_judgments(&self, method: usize, depth: usize, seed: u64) -> usize {
         let mut queries = self.queries.clone();
         for document in queries.iter_mut().flatten() {
             let found_by = |other: usize| document.ranks[other] <= depth;

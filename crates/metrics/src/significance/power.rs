@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn many_queries_need_what_the_normal_distribution_says() {
+    fn for_many_queries_the_normal_approximation_holds() {
         // (1.959964 + 0.841621) / √n standard deviations.
         let n = 100_000;
         let found = minimum_detectable_difference(0.3, n, &Power::default()).unwrap();

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filters_say_what_is_wanted() {
+    fn filters_are_translated() {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let narrowing = Narrowing {
             trees: texts(&["shop", "lib"]),

@@ -63,7 +63,7 @@ pub(super) struct CreateCollection {
 
 /// A request about a collection.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct OfCollection {
+pub(super) struct CollectionRequest {
     #[prost(string, tag = "2")]
     pub db_name: String,
     #[prost(string, tag = "3")]

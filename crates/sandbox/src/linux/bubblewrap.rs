@@ -217,7 +217,7 @@ impl Bubblewrap {
         limits: &Limits,
         access: Access<'_>,
         cgroup: Option<&Cgroup>,
-    ) -> Result<Started, Error> {
+    ) -> Result<StartedSandbox, Error> {
         let (mut options, mut descriptors) = self.options(program, limits, access, cgroup.is_none())?;
         let [stdout, stderr, status, go] = [pipe()?, pipe()?, pipe()?, pipe()?];
         options.extend(["--json-status-fd".to_owned(), descriptors.add(status.1)]);
@@ -261,7 +261,7 @@ impl Bubblewrap {
         let members = cgroup.map_or(Ok(Vec::new()), |cgroup| cgroup.members())?;
         let child = spawn(command, descriptors, members)?;
         let report = report.map(|report| report.pipe);
-        Ok(Started { child, stdout: stdout.0, stderr: stderr.0, report, status: status.0, go: go.1 })
+        Ok(StartedSandbox { child, stdout: stdout.0, stderr: stderr.0, report, status: status.0, go: go.1 })
     }
 }
 
@@ -287,7 +287,7 @@ impl Bubblewrap {
         program.check()?;
         let processes = limits.processes.saturating_add(OWN_PROCESSES);
         // Dropped last: the kernel removes a cgroup only after its processes.
-        let cgroup = self.cgroups.as_ref().and_then(|parent| parent.make(limits.memory_bytes, processes));
+        let cgroup = self.cgroups.as_ref().and_then(|parent| parent.create(limits.memory_bytes, processes));
         let mut monitor;
         let mut started = self.start(program, limits, access, cgroup.as_ref())?;
         let Some(init) = started.wait_for_init()? else { return Err(started.setup_error()) };
@@ -298,7 +298,7 @@ impl Bubblewrap {
         if started.go.write_all(b"!").is_err() {
             return Err(started.setup_error());
         }
-        let Started { mut child, stdout, stderr, report, status, go } = started;
+        let StartedSandbox { mut child, stdout, stderr, report, status, go } = started;
         drop(go);
 
         let streams =
@@ -349,7 +349,7 @@ pub(crate) enum AbortReason {
 }
 
 /// A sandbox that is set up and waits for the signal to start its program.
-struct Started {
+struct StartedSandbox {
     child: Child,
     stdout: PipeReader,
     stderr: PipeReader,
@@ -367,7 +367,7 @@ struct Status {
     exit_code: Option<i32>,
 }
 
-impl Started {
+impl StartedSandbox {
     /// Waits until the first process of the sandbox exists; `None` if bubblewrap failed.
     fn wait_for_init(&mut self) -> Result<Option<Init>, Error> {
         let deadline = Instant::now() + SETUP_TIME;
@@ -540,7 +540,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_gives_way_to_a_user_who_is_there() {
+    fn root_is_replaced_by_an_existing_user() {
         let choose = User::without_root;
         let whole = "         0          0 4294967295\n";
         assert_eq!(choose(whole, whole), User::PerRun);

@@ -59,7 +59,7 @@ impl Guard {
     }
 
     /// Guards containers that have the mark as their label `quarry`.
-    pub(super) fn of_containers() -> Result<Self, Error> {
+    pub(super) fn for_containers() -> Result<Self, Error> {
         Self::with(CONTAINERS, std::iter::empty())
     }
 
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_bears_the_mark_ends_with_its_owner_and_nothing_else() {
+    fn only_marked_processes_end_with_their_owner() {
         let directory = tempfile::tempdir().unwrap();
         let cgroup = |owner: u32| directory.path().join(format!("quarry-sandbox-{owner}-0"));
         let (own, of_another) = (cgroup(std::process::id()), cgroup(std::process::id() + 1));

@@ -85,7 +85,7 @@ impl Podman {
             is_own,
             seccomp: seccomp.into_bytes(),
             user: User::current(),
-            guard: Guard::of_containers()?,
+            guard: Guard::for_containers()?,
             monitors: Mutex::default(),
         };
         adopt_orphans()?;

@@ -36,7 +36,7 @@ pub(crate) struct Usage {
 pub(crate) enum ResourceMonitor {
     Cgroup(Cgroup),
     /// A cgroup created by another program, which may be removed before its final state can be read.
-    Observed(Observed),
+    Observed(ObservedCgroup),
     Watchdog(Watchdog),
 }
 
@@ -84,7 +84,7 @@ impl ResourceMonitor {
     pub(super) fn observe(process: Pid) -> Option<Self> {
         let own = fs::read_to_string(format!("/proc/{}/cgroup", process.as_raw_nonzero())).ok()?;
         let directories = directories_of(&own, Path::new("/sys/fs/cgroup"))?;
-        Some(Self::Observed(Observed { directories, peak: Usage::default(), has_killed: false }))
+        Some(Self::Observed(ObservedCgroup { directories, peak: Usage::default(), has_killed: false }))
     }
 
     /// The resources used so far.
@@ -117,11 +117,11 @@ impl CgroupParent {
             command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             spawn(command, Descriptors::default(), cgroup.members().ok()?).ok()?.wait().ok()
         };
-        self.make(1 << 30, 16).is_some_and(|cgroup| start(&cgroup).is_some())
+        self.create(1 << 30, 16).is_some_and(|cgroup| start(&cgroup).is_some())
     }
 
     /// Creates a cgroup for one run. Where the kernel can limit the number of processes in it, it does.
-    pub(super) fn make(&self, memory_bytes: u64, processes: u64) -> Option<Cgroup> {
+    pub(super) fn create(&self, memory_bytes: u64, processes: u64) -> Option<Cgroup> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = format!("{PREFIX}{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let memory = self.memory.join(&name);
@@ -301,28 +301,28 @@ impl Drop for Cgroup {
 
 /// The directories of a process with this `/proc/PID/cgroup`.
 fn directories_of(own: &str, mount: &Path) -> Option<CgroupDirectories> {
-    let of = |controller: &str| {
+    let directory = |controller: &str| {
         own.lines().find_map(|line| {
             let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
             let is_it = controllers.split(',').any(|name| name == controller);
             is_it.then(|| mount.join(controllers).join(path.trim_start_matches('/')))
         })
     };
-    let (bound, memory) = match of("memory") {
+    let (bound, memory) = match directory("memory") {
         Some(memory) => (MemoryBound::CgroupV1, memory),
-        None => (MemoryBound::CgroupV2, of("")?),
+        None => (MemoryBound::CgroupV2, directory("")?),
     };
-    Some(CgroupDirectories { bound, memory, cpu: of("cpuacct"), pids: None })
+    Some(CgroupDirectories { bound, memory, cpu: directory("cpuacct"), pids: None })
 }
 
 /// Samples of a cgroup that another program created.
-pub(crate) struct Observed {
+pub(crate) struct ObservedCgroup {
     directories: CgroupDirectories,
     peak: Usage,
     has_killed: bool,
 }
 
-impl Observed {
+impl ObservedCgroup {
     fn sample(&mut self) -> bool {
         let now = self.directories.usage();
         self.peak.cpu_time = self.peak.cpu_time.max(now.cpu_time);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_takes_the_innermost_directory_that_hands_memory_down() {
+    fn version_2_uses_the_innermost_directory_that_delegates_memory() {
         let mount = tree(&[
             ("cgroup.subtree_control", "cpu memory\n"),
             ("user/cgroup.subtree_control", "memory pids\n"),
@@ -385,7 +385,7 @@ mod tests {
         let mount = tree(&[("cgroup.subtree_control", "memory pids\n")]);
         let second = candidates("0::/\n", mount.path()).remove(0);
         for parent in [first, second] {
-            let cgroup = parent.make(1 << 20, 66).unwrap();
+            let cgroup = parent.create(1 << 20, 66).unwrap();
             let directory = cgroup.pids.as_ref().unwrap_or(&cgroup.memory);
             assert_eq!(fs::read_to_string(directory.join("pids.max")).unwrap(), "66");
             assert_eq!(cgroup.pids.is_some(), parent.bound() == MemoryBound::CgroupV1);

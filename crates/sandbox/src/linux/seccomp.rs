@@ -122,8 +122,8 @@ pub(crate) struct Filters([Vec<u8>; 4]);
 
 impl Filters {
     pub(super) fn new() -> Result<Self, BackendError> {
-        let of = |no_fork, is_watched| filter(rules(no_fork, is_watched)?);
-        Ok(Self([of(false, false)?, of(false, true)?, of(true, false)?, of(true, true)?]))
+        let compile = |no_fork, is_watched| filter(rules(no_fork, is_watched)?);
+        Ok(Self([compile(false, false)?, compile(false, true)?, compile(true, false)?, compile(true, true)?]))
     }
 
     /// The filter for a program: with `no_fork` it can start threads but no other process; `is_watched` if no cgroup
@@ -140,7 +140,7 @@ fn filter(rules: Rules) -> Result<Vec<u8>, BackendError> {
     let refuse = SeccompAction::Errno(libc::EPERM as u32);
     let program =
         BpfProgram::try_from(SeccompFilter::new(rules, SeccompAction::Allow, refuse, architecture)?)?;
-    Ok(no_such_call().iter().chain(&program).flat_map(instruction_bytes).collect())
+    Ok(enosys_prelude().iter().chain(&program).flat_map(instruction_bytes).collect())
 }
 
 fn refused() -> impl Iterator<Item = (&'static str, i64)> {
@@ -233,7 +233,7 @@ fn rules(no_fork: bool, is_watched: bool) -> Result<Rules, BackendError> {
 
 /// Precedes the rules: returns ENOSYS for calls that are too new, and for `clone3`, whose flags a filter cannot read,
 /// so that libraries use `clone`.
-fn no_such_call() -> [sock_filter; 4] {
+fn enosys_prelude() -> [sock_filter; 4] {
     const LOAD_WORD: u16 = 0x20;
     const JUMP_IF_EQUAL: u16 = 0x15;
     const JUMP_IF_GREATER: u16 = 0x25;

@@ -153,8 +153,8 @@ impl Memory {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
             Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
         };
-        let of = |name| bytes(name).unwrap_or(0);
-        Self { own: of("RssAnon:") + of("VmPTE:"), shared: of("RssShmem:") }
+        let field = |name| bytes(name).unwrap_or(0);
+        Self { own: field("RssAnon:") + field("VmPTE:"), shared: field("RssShmem:") }
     }
 }
 
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_count_with_what_waits_in_them() {
+    fn sockets_count_with_their_buffers() {
         let directory = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
         write("sockstat", "sockets: used 3\nTCP: inuse 0 orphan 0 tw 0 alloc 9 mem 1\nUDP: inuse 1 mem 0\n");

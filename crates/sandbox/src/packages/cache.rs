@@ -108,7 +108,7 @@ impl CachedPackages {
             } else {
                 // No process is waiting for the lock.
                 let _ = fs::remove_file(path.with_extension(SET_LOCK));
-                PruneOutcome::of(fs::remove_dir_all(&path), bytes)
+                PruneOutcome::new(fs::remove_dir_all(&path), bytes)
             };
             Pruned { what, path, outcome }
         };
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_stay_while_somebody_uses_them_and_go_when_nobody_did_for_long() {
+    fn sets_in_use_are_kept_and_old_ones_are_removed() {
         let directory = tempfile::tempdir().unwrap();
         let cache = directory.path();
         let kept = set(cache, "npm");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_are_for_their_user_alone() {
+    fn locks_are_private() {
         let directory = tempfile::tempdir().unwrap();
         drop(share(directory.path()).unwrap());
         let mode = fs::metadata(directory.path().join(LOCK)).unwrap().permissions().mode();

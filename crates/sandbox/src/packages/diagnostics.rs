@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn complaints_are_short_and_tell_no_password() {
+    fn diagnostics_are_short_and_omit_passwords() {
         let said = "Looking in https://a\nERROR: no x at https://user:secret@host/simple/x\n  ERROR: none\n";
         assert_eq!(error_lines(said, &["ERROR:"]), "no x at https://host/simple/x none");
         assert_eq!(error_lines("", &["ERROR:"]), "it gave no reason");

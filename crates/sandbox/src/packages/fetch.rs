@@ -29,7 +29,7 @@ const CHECKS: &str = "2";
 const DISK_FULL: &str = "No space left";
 
 /// The outermost ancestor of `directory` that the users who run programs for root cannot enter.
-fn closed_to_others(directory: &Path) -> Option<&Path> {
+fn private_ancestor(directory: &Path) -> Option<&Path> {
     let is_open = |path: &&Path| fs::metadata(path).map_or(true, |of| of.permissions().mode() & 0o001 != 0);
     let outer_first: Vec<&Path> = directory.ancestors().collect();
     let closed = outer_first.into_iter().rev().find(|path| !is_open(path));
@@ -109,7 +109,7 @@ impl Packages {
             ..Program::default()
         };
         self.sandbox.run(&seen, &Limits::default()).map_err(|error| {
-            let closed = closed_to_others(cache).map_or_else(
+            let closed = private_ancestor(cache).map_or_else(
                 || "every user must be able to enter it and the directories around it".to_owned(),
                 |closed| {
                     format!("root's programs run as another user, who cannot enter {}", closed.display())
@@ -178,7 +178,7 @@ impl Packages {
     }
 
     /// Fetches and installs a set that is not cached yet. The caller holds its lock.
-    fn make(
+    fn create(
         &self,
         manager: &dyn Manager,
         requirements: &[String],
@@ -187,14 +187,14 @@ impl Packages {
         let work = directory.with_extension(PARTIAL);
         // A process that was building it may have been killed.
         remove(&work)?;
-        let made = self.make_in(&work, manager, requirements, directory);
+        let made = self.create_in(&work, manager, requirements, directory);
         let removed = remove(&work);
         let manifest = made?;
         removed?;
         Ok(manifest)
     }
 
-    fn make_in(
+    fn create_in(
         &self,
         work: &Path,
         manager: &dyn Manager,
@@ -368,7 +368,7 @@ impl PackageSource for Packages {
                     None if known(&name).is_some() => return Err(refused(known(&name).unwrap_or_default())),
                     None => {
                         let _permit = self.semaphore.acquire(&self.stop).ok_or(PackageError::Stopped)?;
-                        let made = self.make(manager, &requirements, &directory);
+                        let made = self.create(manager, &requirements, &directory);
                         if let Err(PackageError::Refused { reason }) = &made {
                             let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
                             refused.insert(name, reason.clone());

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_packages_are_told_from_other_texts() {
+    fn package_names_are_recognized() {
         for (manager, name) in
             [("pip", "ruamel.yaml"), ("pip", "a_b-C2"), ("npm", "left-pad"), ("npm", "@s/name")]
         {

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_installed_has_its_real_name_and_is_of_the_registry() {
+    fn installed_packages_have_their_real_name_and_are_from_the_registry() {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("node_modules")).unwrap();
         let list = |path: &str, locked: serde_json::Value| {

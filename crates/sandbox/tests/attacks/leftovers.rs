@@ -35,7 +35,7 @@ fn holding_the_output_open_does_not_delay_the_end() {
 }
 
 #[test]
-fn killing_all_that_can_be_seen_kills_the_program_only() {
+fn killing_all_visible_processes_kills_only_the_program() {
     let killer = "
 import os, signal
 for process in (1, os.getppid(), -1, 0):

@@ -111,7 +111,7 @@ time.sleep(1)
 }
 
 #[test]
-fn what_waits_in_sockets_is_bounded() {
+fn data_in_sockets_is_bounded() {
     is_bounded(
         "
 import os, socket, time
@@ -142,7 +142,7 @@ except OSError: print('refused')
 }
 
 #[test]
-fn what_waits_in_connections_is_bounded() {
+fn data_in_connections_is_bounded() {
     // Podman does not limit what the kernel counts for TCP.
     is_bounded_in(
         &namespaces(),

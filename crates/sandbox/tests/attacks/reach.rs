@@ -122,7 +122,7 @@ attack.end()
 }
 
 #[test]
-fn proc_gives_no_power() {
+fn proc_is_harmless() {
     fails(
         "
 import attack, glob, os

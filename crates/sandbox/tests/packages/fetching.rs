@@ -72,7 +72,7 @@ fn many_at_once_fetch_a_set_once() {
 }
 
 #[test]
-fn what_was_left_by_a_kill_is_made_anew() {
+fn leftovers_of_a_killed_run_are_replaced() {
     let Some(fixture) = two() else { return };
     let first = fixture.provide("python", &["base_x"]).unwrap();
     let (_, kept) = first.directory.clone().unwrap();
@@ -86,7 +86,7 @@ fn what_was_left_by_a_kill_is_made_anew() {
 }
 
 #[test]
-fn source_is_not_built_and_that_is_said() {
+fn source_is_not_built_and_that_is_reported() {
     if !can_fetch("python") {
         return;
     }
@@ -121,7 +121,7 @@ fn lists_hold_for_what_a_package_needs_too() {
 }
 
 #[test]
-fn an_index_that_is_away_is_no_reason_to_refuse() {
+fn an_unreachable_package_index_is_no_reason_to_refuse() {
     let Some(mut fixture) = two() else { return };
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for (address, manager) in
@@ -158,7 +158,7 @@ fn size_and_time_are_bounded() {
 }
 
 #[test]
-fn few_are_fetched_at_once_and_whoever_is_stopped_ends_soon() {
+fn few_are_fetched_at_once_and_stopped_fetches_end_soon() {
     let Some(mut fixture) = two() else { return };
     // An unanswered request may be sent again.
     let asked: Arc<Mutex<HashSet<String>>> = Arc::default();
@@ -200,7 +200,7 @@ fn few_are_fetched_at_once_and_whoever_is_stopped_ends_soon() {
 }
 
 #[test]
-fn a_cache_is_made_when_packages_are_needed() {
+fn a_cache_is_created_when_packages_are_needed() {
     let Some(mut fixture) = two() else { return };
     let file = fixture.index().join("base_x-1.0-py3-none-any.whl");
     fixture.settings.cache = file.join("cache");

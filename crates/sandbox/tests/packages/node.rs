@@ -62,7 +62,7 @@ fn a_package_is_there_with_what_it_needs_and_its_scripts_do_not_run() {
 }
 
 #[test]
-fn what_npm_has_not_and_what_is_denied_is_refused() {
+fn missing_and_denied_packages_are_refused() {
     if !can_fetch("javascript") {
         return;
     }

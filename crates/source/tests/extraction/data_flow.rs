@@ -46,7 +46,7 @@ fn a_language_without_rules_has_no_data_flow() {
 }
 
 #[test]
-fn where_a_statement_lacks_a_part_there_are_no_nodes() {
+fn incomplete_statements_have_no_nodes() {
     // The variable of such a loop is neither of the two names that rules ask for.
     let flow = flow("php", "function f($a) { $b = $a; foreach ($a as $k => $v) { echo $b; } }");
     assert!(flow.nodes.is_empty() && flow.tokens.len() > 20, "{flow:?}");

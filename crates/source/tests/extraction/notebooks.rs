@@ -40,7 +40,7 @@ fn lines_are_those_of_the_file() {
 }
 
 #[test]
-fn what_is_not_a_notebook_is_an_error() {
+fn other_files_are_not_notebooks() {
     let check = |file: &str, expected: &str| {
         let message = read(file.as_bytes()).unwrap_err().to_string();
         assert!(message.contains(expected), "{file}: {message}");
@@ -93,7 +93,7 @@ fn a_malformed_cell_is_left_out_alone() {
 }
 
 #[test]
-fn what_is_missing_or_of_no_use_is_left_out() {
+fn missing_and_useless_cells_are_left_out() {
     for file in [
         r#"{"cells": []}"#,
         r#"{"worksheets": [{}, {"cells": 1}, 2]}"#,
@@ -138,7 +138,7 @@ fn before_format_3_line_ends_were_left_out() {
 }
 
 #[test]
-fn a_section_goes_on_in_the_cells_after_its_heading() {
+fn a_section_continues_in_the_cells_after_its_heading() {
     let markdown = |source: &str| json!({"cell_type": "markdown", "source": source});
     let code = json!({"cell_type": "code", "source": "f()"});
     let cells = [markdown("before"), markdown("# A\n## B"), code, markdown("more\n\n## C"), markdown("end")];

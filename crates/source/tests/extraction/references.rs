@@ -61,7 +61,7 @@ fn long_chains_are_read_to_their_end() {
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn missing_references_are_reported() {
     let javascript = language_named("javascript").unwrap();
     let limits = Limits { parse_time: Duration::ZERO, ..Limits::default() };
     let (_, references) = extract_with_references(javascript, b"f();\n".repeat(9_000).as_slice(), &limits);

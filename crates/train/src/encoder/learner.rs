@@ -130,9 +130,9 @@ impl Learner<'_> {
                 Some(BatchTargets::Vectors([queries, rows(codes, &columns)?]))
             }
             Some(TeacherTargets::Scores(scores)) => {
-                let of = |example: &&Example, code: &u32| scores.get(&(example.query_key, *code)).copied();
+                let score = |example: &&Example, code: &u32| scores.get(&(example.query_key, *code)).copied();
                 let cells: Vec<Option<f32>> = (examples.iter())
-                    .flat_map(|example| columns.iter().map(move |code| of(example, code)))
+                    .flat_map(|example| columns.iter().map(move |code| score(example, code)))
                     .collect();
                 let values: Vec<f32> = cells.iter().map(|cell| cell.unwrap_or_default()).collect();
                 let shape = (examples.len(), columns.len());
@@ -275,11 +275,11 @@ impl Learner<'_> {
                 let BatchTargets::Vectors(teacher) = teacher else {
                     return Err(candle_core::Error::Msg("no teacher with vectors was given".into()));
                 };
-                let of = |side: usize| {
+                let loss = |side: usize| {
                     let columns = v[side].dim(1)?;
                     distill_vectors(&v[side], &teacher[side].narrow(1, 0, columns)?)
                 };
-                (of(0)? + of(1)?)? * 0.5
+                (loss(0)? + loss(1)?)? * 0.5
             }),
             Objective::Siamese => {
                 let logits = match_all(self.parameters, &vectors[0], &vectors[1])?;

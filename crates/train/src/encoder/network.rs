@@ -491,7 +491,7 @@ mod tests {
         ] {
             let (network, mut parameters, ids) = read(name);
             let texts: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
-            let mut of = |composed| {
+            let mut run = |composed| {
                 parameters.composed = composed;
                 let vectors =
                     network.embed(&parameters, &texts, Side::Document, &mut Dropout::new(0.2, 7)).unwrap();
@@ -502,7 +502,7 @@ mod tests {
                 let gradients = parameters.variables().iter().map(|variable| store.get(variable).cloned());
                 (vectors, gradients.collect::<Vec<_>>())
             };
-            let ((fused, fused_gradients), (composed, gradients)) = (of(false), of(true));
+            let ((fused, fused_gradients), (composed, gradients)) = (run(false), run(true));
             check_close(&composed, &fused, name);
             let tensors = parameters.tensors().unwrap();
             for ((composed, fused), tensor) in gradients.iter().zip(&fused_gradients).zip(&tensors) {

@@ -44,7 +44,7 @@ fn diagonal(scores: &Tensor) -> Result<Tensor> {
 }
 
 /// Mean of the values where `mask` is true; `None` if it is true nowhere.
-fn mean_where(values: &Tensor, mask: &[bool]) -> Result<Option<Tensor>> {
+fn masked_mean(values: &Tensor, mask: &[bool]) -> Result<Option<Tensor>> {
     let n = mask.iter().filter(|on| **on).count();
     if n == 0 {
         return Ok(None);
@@ -135,8 +135,8 @@ pub fn coclr(logits: &Tensor, labels: &[bool], others: usize, form: Coclr) -> Re
         let values: Vec<f32> = logits.flatten_all()?.to_dtype(DType::F32)?.to_vec1()?;
         (positives, negatives) = online_cells(&values, &positives, &negatives);
     }
-    let positive = mean_where(&softplus(&logits.neg()?)?, &positives)?;
-    let negative = mean_where(&softplus(logits)?, &negatives)?;
+    let positive = masked_mean(&softplus(&logits.neg()?)?, &positives)?;
+    let negative = masked_mean(&softplus(logits)?, &negatives)?;
     sum_of([positive, negative], logits.device())
 }
 
@@ -150,10 +150,10 @@ fn counts(own: usize, column: usize, n: usize, others: usize) -> bool {
 fn online_cells(logits: &[f32], positives: &[bool], negatives: &[bool]) -> (Vec<bool>, Vec<bool>) {
     // Means are taken of probabilities; for comparisons, these and logits are equivalent.
     let scores: Vec<f32> = logits.iter().map(|x| 1.0 / (1.0 + (-x).exp())).collect();
-    let of = |mask: &[bool]| -> Vec<f32> {
+    let masked = |mask: &[bool]| -> Vec<f32> {
         scores.iter().zip(mask).filter(|(_, on)| **on).map(|(score, _)| *score).collect()
     };
-    let (p, n) = (of(positives), of(negatives));
+    let (p, n) = (masked(positives), masked(negatives));
     let mean = |values: &[f32]| values.iter().sum::<f32>() / values.len().max(1) as f32;
     let below = if p.len() > 1 { p.iter().copied().fold(f32::MIN, f32::max) } else { mean(&n) };
     let above = if n.len() > 1 { n.iter().copied().fold(f32::MAX, f32::min) } else { mean(&p) };
@@ -186,7 +186,7 @@ pub fn coclr_paper(
         let is_other = |own: usize, column: usize| column != own && counts(own, column, n, others);
         let cells: Vec<bool> =
             own.iter().flat_map(|own| (0..n).map(move |column| is_other(*own, column))).collect();
-        mean_where(&softplus(logits)?, &cells)
+        masked_mean(&softplus(logits)?, &cells)
     };
     let own: Vec<usize> = (0..n).collect();
     let base = binary_cross_entropy(&diagonal(logits)?, &signs)?;
@@ -194,7 +194,7 @@ pub fn coclr_paper(
     if let Some(Rewritten { logits, own }) = rewritten.filter(|rewritten| !rewritten.own.is_empty()) {
         let share = own.len() as f64 / n as f64;
         let cells: Vec<bool> = own.iter().flat_map(|own| (0..n).map(move |column| column == *own)).collect();
-        for term in [mean_where(&softplus(&logits.neg()?)?, &cells)?, in_batch(logits, own)?] {
+        for term in [masked_mean(&softplus(&logits.neg()?)?, &cells)?, in_batch(logits, own)?] {
             terms.push(term.map(|term| term * share).transpose()?);
         }
     }
@@ -213,7 +213,7 @@ pub fn margin(scores: &Tensor, ignored: &[bool], margin: f64) -> Result<Tensor> 
     let negatives: Vec<bool> = (0..n * m).map(|at| at / m != at % m && !ignored[at]).collect();
     let own = diagonal(scores)?.unsqueeze(1)?;
     let hinge = (scores.broadcast_sub(&own)? + margin)?.relu()?;
-    sum_of([mean_where(&hinge, &negatives)?], scores.device())
+    sum_of([masked_mean(&hinge, &negatives)?], scores.device())
 }
 
 /// Kullback–Leibler divergence of the softmax of each row of a student's scores from that of a teacher's, both
@@ -237,8 +237,8 @@ pub fn distill_known_scores(
     let mask: Vec<u8> = known.iter().map(|known| u8::from(*known)).collect();
     let mask = Tensor::from_vec(mask, scores.shape(), scores.device())?;
     let ignored = Tensor::full(IGNORED, scores.shape(), scores.device())?.to_dtype(scores.dtype())?;
-    let of = |scores: &Tensor| mask.where_cond(scores, &ignored);
-    distill_scores(&of(scores)?, &of(teacher)?, temperature)
+    let masked = |scores: &Tensor| mask.where_cond(scores, &ignored);
+    distill_scores(&masked(scores)?, &masked(teacher)?, temperature)
 }
 
 /// Mean squared distance of vectors from a teacher's.

@@ -303,7 +303,7 @@ pub fn train(
         directory.map(|directory| Checkpoint::new(directory, settings, run_identity(pairs, begin)));
     let resumed = checkpoint.as_ref().map(Checkpoint::read).transpose()?.flatten();
     let mut state = resumed.unwrap_or_else(|| match begin {
-        Some(begin) => State::of(begin),
+        Some(begin) => State::new(begin),
         None => start(&vocabulary, settings, teacher, &examples),
     });
     let teacher_vectors =
@@ -393,8 +393,8 @@ impl<'a> TeacherVectors<'a> {
 }
 
 impl State {
-    fn of(model: &StaticWeights) -> Self {
-        let table = |rows, positions: &[f32]| Table::of(rows, model.dimension, positions);
+    fn new(model: &StaticWeights) -> Self {
+        let table = |rows, positions: &[f32]| Table::from_rows(rows, model.dimension, positions);
         Self {
             step: 0,
             documents: table(&model.document_rows, &model.position_weights),

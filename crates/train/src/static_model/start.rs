@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn both_tables_start_weighted_by_how_often_the_texts_hold_a_word() {
+    fn both_tables_start_weighted_by_word_frequency() {
         let pair = FunctionPair {
             query: "reads the file".to_owned(),
             doc: String::new(),

@@ -39,7 +39,7 @@ impl Table {
 
     /// A table of these rows and weights of positions, from which nothing was learned yet.
     #[must_use]
-    pub(super) fn of(rows: &[f32], dimension: usize, positions: &[f32]) -> Table {
+    pub(super) fn from_rows(rows: &[f32], dimension: usize, positions: &[f32]) -> Table {
         let mut values = vec![0.0; rows.len() * 3];
         for (to, from) in values.chunks_exact_mut(dimension * 3).zip(rows.chunks_exact(dimension)) {
             to[..dimension].copy_from_slice(from);

@@ -74,7 +74,7 @@ fn a_directory_with_files_of_others_is_refused() {
 }
 
 #[test]
-fn what_a_killed_run_wrote_in_part_is_removed() {
+fn partial_output_of_a_killed_run_is_removed() {
     let (_kept, out) = out();
     fs::create_dir_all(&out).unwrap();
     let partial = [".tmp7FjuAk", ".partial-x", "checkpoint.new"];
@@ -116,7 +116,7 @@ fn a_run_that_was_cut_off_before_it_removed_its_checkpoint_ends_with_the_same_we
 }
 
 #[test]
-fn a_run_goes_on_with_the_same_teacher_only() {
+fn a_run_continues_with_the_same_teacher_only() {
     let (_kept, out) = out();
     let settings = Settings { objective: Objective::DistillScores, checkpoint_steps: 1, ..settings() };
     let path = base("tiny-bert", "");

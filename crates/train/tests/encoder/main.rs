@@ -531,10 +531,10 @@ fn an_average_of_the_weights_is_what_is_written() {
         (Trainable::read(&base("tiny-bert", "")).unwrap().tensors, written(0.9), written(0.0));
     assert_eq!(averaged.0, last.0, "training itself is the same");
     let distance = |a: &[NamedTensor], b: &[NamedTensor]| -> f32 {
-        let of = |tensors: &[NamedTensor]| -> Vec<f32> {
+        let flattened = |tensors: &[NamedTensor]| -> Vec<f32> {
             tensors.iter().flat_map(|tensor| tensor.values.clone()).collect()
         };
-        of(a).iter().zip(of(b)).map(|(a, b)| (a - b).powi(2)).sum::<f32>().sqrt()
+        flattened(a).iter().zip(flattened(b)).map(|(a, b)| (a - b).powi(2)).sum::<f32>().sqrt()
     };
     // It lies on the way.
     assert!(distance(&averaged.1, &last.1) > 0.0);
@@ -567,10 +567,10 @@ fn repositories_are_held_out_and_queries_where_there_is_one_repository() {
     };
     let sides = |rows: Vec<Row>, field: fn(&Row) -> &str| {
         let (learned, held_out) = split(rows, 0.2);
-        let of = |rows: &[Row]| {
+        let fields = |rows: &[Row]| {
             rows.iter().map(|row| field(row).to_owned()).collect::<std::collections::HashSet<_>>()
         };
-        let (learned, held_out) = (of(&learned), of(&held_out));
+        let (learned, held_out) = (fields(&learned), fields(&held_out));
         assert!(!learned.is_empty() && !held_out.is_empty() && learned.is_disjoint(&held_out));
         held_out.len()
     };

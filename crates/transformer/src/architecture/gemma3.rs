@@ -134,7 +134,7 @@ impl Architecture for Gemma3 {
             |name: &str| Ok(Norm::root_mean_square(weights, name, shape)?.with_scale(|scale| 1.0 + scale));
         let layer = |(index, position): (usize, &(Rotary, Reach))| {
             let at = |name: &str| format!("layers.{index}.{name}");
-            let of_heads = |name: &str| Norm::of_heads(weights, &at(name), shape);
+            let of_heads = |name: &str| Norm::for_heads(weights, &at(name), shape);
             let score_factor = 1.0 / self.score_divisor.sqrt();
             let head_norms = [
                 of_heads("self_attn.q_norm")?.with_scale(|scale| 1.0 + scale).times(score_factor),

@@ -88,8 +88,8 @@ impl Architecture for Qwen3 {
         let layer = |index: usize| {
             let at = |name: &str| format!("layers.{index}.{name}");
             let head_norms = [
-                Norm::of_heads(weights, &at("self_attn.q_norm"), shape)?.times(shape.score_factor()),
-                Norm::of_heads(weights, &at("self_attn.k_norm"), shape)?,
+                Norm::for_heads(weights, &at("self_attn.q_norm"), shape)?.times(shape.score_factor()),
+                Norm::for_heads(weights, &at("self_attn.k_norm"), shape)?,
             ];
             Ok(Layer {
                 attention: attention(weights, shape, index, head_norms, (self.rotary, Reach::ALL.causal()))?,

@@ -21,7 +21,7 @@ pub(crate) fn fixtures() -> PathBuf {
 pub(crate) struct Copy(TempDir);
 
 impl Copy {
-    pub(crate) fn of(name: &str) -> Copy {
+    pub(crate) fn new(name: &str) -> Copy {
         let copy = TempDir::new().unwrap();
         let source = fixtures().join(name);
         for directory in ["", "1_Pooling", "2_Normalize", "1_Dense", "2_Dense", "3_Dense"] {

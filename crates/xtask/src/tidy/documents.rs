@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn contributors_are_told_paths_from_the_root() {
+    fn paths_for_contributors_start_at_the_root() {
         let text = "`lib.rs`, `*.rs`, `a.b.rs c`, `crates/a/src/lib.rs`\n`bench.py`\n";
         let found =
             ["docs/decisions/one.md:1: names lib.rs without", "docs/decisions/one.md:2: names bench.py"];

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn unsafe_code_is_where_the_rules_say() {
+    fn unsafe_code_is_only_in_listed_files() {
         let with = "#[expect(unsafe_code, reason = \"maps\")]\nfn map() {}";
         check_unsafe(&[("crates/a/src/map.rs", with)], &[]);
         check_unsafe(

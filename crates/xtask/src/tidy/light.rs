@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_always_needed_is_found_however_far_away() {
+    fn unconditional_dependencies_are_found_at_any_depth() {
         let top = "[dependencies]\nquarry-low.workspace = true\n";
         check(top, "[dependencies]\nplain.workspace = true\n", &[]);
         check(
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_feature_or_a_test_brings_is_not_counted() {
+    fn dependencies_of_features_and_tests_are_not_counted() {
         let top = "[dependencies]\nquarry-low = { workspace = true, optional = true }\n\
                    [dev-dependencies]\nengine.workspace = true\n";
         check(top, "[dependencies]\nhelper.workspace = true\n", &[]);

@@ -308,7 +308,7 @@ missing_docs = 'warn'
     }
 
     #[test]
-    fn what_is_no_manifest_is_named() {
+    fn invalid_manifests_are_reported() {
         let files = [("Cargo.toml", "a = ["), ("crates/low/src/lib.rs", "")];
         check_rule(
             super::check,

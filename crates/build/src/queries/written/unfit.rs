@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn queries_are_short_texts_without_the_name() {
-        let of = |query: &str, name: &str| unfit(query, name).map(|excluded| excluded.filter);
+        let filter = |query: &str, name: &str| unfit(query, name).map(|excluded| excluded.filter);
         for (query, name) in [
             ("how to clean a text", "clean"),
             ("strip all spaces\tof a text", "strip_all"),
@@ -67,7 +67,7 @@ mod tests {
             ("is the list empty?", "List.empty?"),
             ("add", "sum"),
         ] {
-            assert_eq!(of(query, name), None, "{query}");
+            assert_eq!(filter(query, name), None, "{query}");
         }
         for (query, name, expected) in [
             (" \n", "f", "empty queries"),
@@ -82,7 +82,7 @@ mod tests {
             ("use `Cart.total2`", "Cart.total2", "names of functions"),
             ("__init__ of a cart", "Cart.__init__", "names of functions"),
         ] {
-            assert_eq!(of(query, name).as_deref(), Some(expected), "{}", &query[..query.len().min(40)]);
+            assert_eq!(filter(query, name).as_deref(), Some(expected), "{}", &query[..query.len().min(40)]);
         }
         let excluded = unfit(&"x".repeat(2_200_000), "f").unwrap();
         assert_eq!(excluded.text.len(), 300);

@@ -56,20 +56,20 @@ impl Header {
         let count = |number: i64| u32::try_from(number).unwrap_or(u32::MAX);
         Compact(reader).structure(&mut |reader, field, _| {
             match field {
-                1 => header.kind = reader.whole()?,
-                2 => header.unpacked = size(reader.whole()?),
-                3 => header.packed = size(reader.whole()?),
+                1 => header.kind = reader.integer()?,
+                2 => header.unpacked = size(reader.integer()?),
+                3 => header.packed = size(reader.integer()?),
                 // The header for the kind of page: data, dictionary, data of the second version.
                 5 | 7 | 8 => reader.structure(&mut |reader, inner, kind| {
                     match (field, inner) {
-                        (_, 1) => header.n_values = count(reader.whole()?),
-                        (5 | 7, 2) | (8, 4) => header.encoding = reader.whole()?,
-                        (5, 3) => header.levels[0] = reader.whole()?,
-                        (5, 4) => header.levels[1] = reader.whole()?,
-                        (8, 2) => header.n_nulls = count(reader.whole()?),
-                        (8, 3) => header.n_rows = count(reader.whole()?),
-                        (8, 5) => header.levels_length[0] = count(reader.whole()?),
-                        (8, 6) => header.levels_length[1] = count(reader.whole()?),
+                        (_, 1) => header.n_values = count(reader.integer()?),
+                        (5 | 7, 2) | (8, 4) => header.encoding = reader.integer()?,
+                        (5, 3) => header.levels[0] = reader.integer()?,
+                        (5, 4) => header.levels[1] = reader.integer()?,
+                        (8, 2) => header.n_nulls = count(reader.integer()?),
+                        (8, 3) => header.n_rows = count(reader.integer()?),
+                        (8, 5) => header.levels_length[0] = count(reader.integer()?),
+                        (8, 6) => header.levels_length[1] = count(reader.integer()?),
                         // A boolean is encoded in its type.
                         (8, 7) => header.is_compressed = kind == 1,
                         _ => return Ok(false),

@@ -47,7 +47,7 @@ impl<R: Read> Compact<R> {
     }
 
     /// An integer of any size.
-    pub(super) fn whole(&mut self) -> io::Result<i64> {
+    pub(super) fn integer(&mut self) -> io::Result<i64> {
         let number = self.varint()?;
         Ok((number >> 1) as i64 ^ -((number & 1) as i64))
     }
@@ -83,7 +83,7 @@ impl<R: Read> Compact<R> {
                 return Ok(());
             }
             field = match head >> 4 {
-                0 => self.whole()?,
+                0 => self.integer()?,
                 step => field.saturating_add(i64::from(step)),
             };
             if !each(self, field, head & 15)? {
@@ -149,7 +149,7 @@ pub(super) fn check_metadata(bytes: &[u8]) -> io::Result<()> {
             metadata.structure(&mut |element, field, kind| {
                 let is_count = field == N_CHILDREN && (BYTE + 1..DOUBLE).contains(&kind);
                 if is_count {
-                    n_children = element.whole()?;
+                    n_children = element.integer()?;
                 }
                 Ok(is_count)
             })?;

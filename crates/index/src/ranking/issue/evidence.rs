@@ -36,7 +36,7 @@ const MAX_CALLEES: usize = 60;
 
 /// Evidence of an issue for a unit; each value is 0 to 1, and 0 without such evidence.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Found {
+pub(crate) struct UnitEvidence {
     pub title_name: f32,
     pub title_word: f32,
     pub marked_name: f32,
@@ -57,7 +57,7 @@ pub(crate) struct Found {
     pub second_neighbor: f32,
 }
 
-impl Found {
+impl UnitEvidence {
     /// Total evidence, for choosing candidates.
     pub fn sum(&self) -> f32 {
         let Self {
@@ -120,12 +120,12 @@ pub(crate) struct FoundFile {
 /// Evidence of an issue for the units and files of an index.
 #[derive(Debug, Default)]
 pub(crate) struct Evidence {
-    pub units: HashMap<usize, Found>,
+    pub units: HashMap<usize, UnitEvidence>,
     pub files: HashMap<u32, FoundFile>,
 }
 
 impl Evidence {
-    fn unit(&mut self, unit: usize) -> &mut Found {
+    fn unit(&mut self, unit: usize) -> &mut UnitEvidence {
         self.units.entry(unit).or_default()
     }
 
@@ -428,7 +428,7 @@ impl Index {
 
     /// Notes the callees of the functions that are named most, and their callees in turn.
     fn find_named_callees(&self, evidence: &mut Evidence) -> Result<(), Error> {
-        let near = self.callees_of(evidence, Found::named)?;
+        let near = self.callees_of(evidence, UnitEvidence::named)?;
         for (unit, share) in near {
             raise(&mut evidence.unit(unit).neighbor, share);
         }
@@ -443,7 +443,7 @@ impl Index {
     fn callees_of(
         &self,
         evidence: &Evidence,
-        weight: impl Fn(&Found) -> f32,
+        weight: impl Fn(&UnitEvidence) -> f32,
     ) -> Result<Vec<(usize, f32)>, Error> {
         let is_function = |unit: usize| {
             let record = &self.table.units[unit];

@@ -51,7 +51,7 @@ fn python(rest: &str) -> Option<Frame<'_>> {
         }
         None => {
             let (place, _) = rest.split_once(", in ")?;
-            (Position::of(place)?, rest)
+            (Position::parse(place)?, rest)
         }
     };
     let function = after.split_once(", in ").map_or("", |(_, function)| function);
@@ -63,7 +63,7 @@ fn python(rest: &str) -> Option<Frame<'_>> {
 fn at<'a>(rest: &'a str, before: &'a str) -> Option<Frame<'a>> {
     let rest = rest.trim_start_matches("async ").trim_start_matches("new ");
     if let Some((function, place)) = rest.split_once(") in ") {
-        let position = Position::of(place)?;
+        let position = Position::parse(place)?;
         return Some(Frame { position: Some(position), function: without_arguments(function) });
     }
     if let Some((function, place)) = rest.strip_suffix(')').and_then(|rest| rest.rsplit_once('(')) {
@@ -71,14 +71,14 @@ fn at<'a>(rest: &'a str, before: &'a str) -> Option<Frame<'a>> {
         let function = function.rsplit_once('/').map_or(function, |(_, function)| function);
         if is_function(function) {
             // Java's modules and C# without sources have no position.
-            let position = Position::of(place);
+            let position = Position::parse(place);
             let is_java =
                 place.is_empty() || ["Native Method", "Unknown Source", "<anonymous>"].contains(&place);
             return (position.is_some() || is_java || rest.ends_with("()"))
                 .then_some(Frame { position, function });
         }
     }
-    let position = Position::of(rest).filter(|position| position.line.is_some())?;
+    let position = Position::parse(rest).filter(|position| position.line.is_some())?;
     Some(Frame { position: Some(position), function: numbered_function(before) })
 }
 
@@ -110,11 +110,11 @@ fn numbered(rest: &str) -> Option<Frame<'_>> {
         _ => rest,
     };
     if let Some((function, place)) = rest.rsplit_once(" at ") {
-        let position = Position::of(place)?;
+        let position = Position::parse(place)?;
         return Some(Frame { position: Some(position), function: without_arguments(function) });
     }
     let (function, place) = rest.rsplit_once(' ').unwrap_or((rest, ""));
-    let position = Position::of(place).filter(|position| position.line.is_some());
+    let position = Position::parse(place).filter(|position| position.line.is_some());
     let function = without_arguments(function);
     is_function(function).then_some(Frame { position, function })
 }
@@ -123,7 +123,7 @@ fn numbered(rest: &str) -> Option<Frame<'_>> {
 fn ruby(text: &str) -> Option<Frame<'_>> {
     let text = text.strip_prefix("from ").unwrap_or(text);
     let (place, function) = text.split_once(":in `").or_else(|| text.split_once(":in '"))?;
-    let position = Position::of(place).filter(|position| position.line.is_some())?;
+    let position = Position::parse(place).filter(|position| position.line.is_some())?;
     let (function, _) = function.split_once('\'')?;
     let function = function.rsplit(" in ").next().unwrap_or_default();
     Some(Frame { position: Some(position), function })
@@ -137,7 +137,7 @@ fn go<'a>(line: &'a str, before: &'a str) -> Option<Frame<'a>> {
     if !is_place {
         return None;
     }
-    let position = Position::of(place).filter(|position| position.line.is_some())?;
+    let position = Position::parse(place).filter(|position| position.line.is_some())?;
     let function = before.trim().trim_start_matches("created by ");
     let function = function.split_once(" in goroutine").map_or(function, |(function, _)| function);
     // Arguments come last: a receiver is in parentheses as well.
@@ -151,7 +151,7 @@ fn go<'a>(line: &'a str, before: &'a str) -> Option<Frame<'a>> {
 fn firefox(text: &str) -> Option<Frame<'_>> {
     let (function, place) = text.split_once('@')?;
     let is_name = function.chars().all(|c| c.is_alphanumeric() || "_$./<>*".contains(c));
-    let position = Position::of(place).filter(|position| position.line.is_some() && is_name)?;
+    let position = Position::parse(place).filter(|position| position.line.is_some() && is_name)?;
     Some(Frame { position: Some(position), function: function.trim_end_matches("/<") })
 }
 
@@ -159,14 +159,14 @@ fn firefox(text: &str) -> Option<Frame<'_>> {
 fn panicked(text: &str) -> Option<Frame<'_>> {
     let (_, rest) = text.split_once("panicked at ")?;
     let place = rest.rsplit_once("', ").map_or(rest, |(_, place)| place);
-    let position = Position::of(place).filter(|position| position.line.is_some())?;
+    let position = Position::parse(place).filter(|position| position.line.is_some())?;
     Some(Frame { position: Some(position), function: "" })
 }
 
 /// pytest's `a.py:12: in total`.
 fn pytest(text: &str) -> Option<Frame<'_>> {
     let (place, function) = text.split_once(": in ")?;
-    let position = Position::of(place).filter(|position| position.line.is_some())?;
+    let position = Position::parse(place).filter(|position| position.line.is_some())?;
     Some(Frame { position: Some(position), function: without_arguments(function) })
 }
 

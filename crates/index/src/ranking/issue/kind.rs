@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_told_from_a_description() {
+    fn a_report_is_distinguished_from_a_description() {
         let description = "Returns the total of the items in a cart, with the tax of the country that it is sent to. Items \
             without a price are ignored, and so are those that were returned. The given cart must not be changed by another \
             thread while the total is computed; otherwise the value is that of an earlier state.";

@@ -28,7 +28,7 @@ pub(super) enum LineKind<'a> {
 impl<'a> LineKind<'a> {
     /// The kind of a line that is not blank; `in_code` is true in a block of code, `in_noise` in a section that is
     /// noise.
-    pub fn of(text: &'a str, in_code: bool, in_noise: bool) -> Self {
+    pub fn classify(text: &'a str, in_code: bool, in_noise: bool) -> Self {
         if !in_code && let Some(kind) = heading(text) {
             return kind;
         }
@@ -248,7 +248,7 @@ fn message(text: &str) -> Option<&str> {
     // After a position, as compilers print it.
     if let Some((place, rest)) = text.split_once(": ").or_else(|| text.split_once(" - "))
         && !place.contains(char::is_whitespace)
-        && Position::of(place).is_some_and(|position| position.line.is_some())
+        && Position::parse(place).is_some_and(|position| position.line.is_some())
     {
         return Some(level(rest).unwrap_or(rest));
     }

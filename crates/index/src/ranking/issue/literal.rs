@@ -30,7 +30,7 @@ impl Message {
     /// A message as it is pasted, with or without quotes around it or an exception's class before it; `None` if it has
     /// too few words to be distinctive.
     #[must_use]
-    pub fn of(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         // An exception's class does not count, but a literal may begin with such words.
         let (text, class) = match raised(text) {
@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     fn printed(message: &str, source: &str) -> f32 {
-        Message::of(message).unwrap().printed_by(source)
+        Message::parse(message).unwrap().printed_by(source)
     }
 
     #[test]
@@ -370,19 +370,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_short_is_no_message() {
+    fn short_texts_are_no_messages() {
         for text in ["", "open", "a b", "12 13", "%s %s", "\"", "{} {}"] {
-            assert!(Message::of(text).is_none(), "{text}");
+            assert!(Message::parse(text).is_none(), "{text}");
         }
     }
 
     #[test]
     fn hostile_sources_take_linear_time() {
-        let message = Message::of("cannot open the file").unwrap();
+        let message = Message::parse("cannot open the file").unwrap();
         for unit in ["'", "\"", "{", "%(", "\\", "`", "${", "\"\"\"", "a'", "é"] {
             let source = unit.repeat((256 << 10) / unit.len());
             assert!(message.printed_by(&source) < 0.5, "{unit}");
-            let _ = Message::of(&source).map(|message| message.printed_by("'cannot open the file'"));
+            let _ = Message::parse(&source).map(|message| message.printed_by("'cannot open the file'"));
         }
     }
 }

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_told_from_words() {
+    fn names_are_distinguished_from_words() {
         let found = symbols(
             "The `tax` of Cart.total is wrong, e.g. in add_item(3) or shop::Cart. Or so",
             Origin::Prose,

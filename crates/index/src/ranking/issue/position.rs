@@ -22,7 +22,7 @@ const MAX_PATH_BYTES: usize = 1024;
 impl<'a> Position<'a> {
     /// The position that the whole of `text` is: a path with an extension, and after it perhaps a line and column.
     #[must_use]
-    pub fn of(text: &'a str) -> Option<Self> {
+    pub fn parse(text: &'a str) -> Option<Self> {
         let text = text.trim_matches(|c: char| c.is_whitespace() || "`'\"<>,;[]{}".contains(c));
         if text.len() > MAX_PATH_BYTES {
             return None;
@@ -78,7 +78,7 @@ impl<'a> Position<'a> {
                 return None;
             }
             let word = word.trim_start_matches(['(', '[', '{', '<']);
-            Self::of(word).filter(|position| !position.path.contains("://") || position.is_hosted())
+            Self::parse(word).filter(|position| !position.path.contains("://") || position.is_hosted())
         })
     }
 
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn parts_begin_with_the_file() {
-        let position = Position::of(r"C:\a\b\c.py:3").unwrap();
+        let position = Position::parse(r"C:\a\b\c.py:3").unwrap();
         assert_eq!(position.parts().collect::<Vec<_>>(), ["c.py", "b", "a", "C:"]);
     }
 }

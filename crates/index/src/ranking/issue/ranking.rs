@@ -9,7 +9,7 @@ use quarry_walk::FileFlags;
 use rayon::prelude::*;
 
 use super::Issue;
-use super::evidence::{Evidence, Found, FoundFile, N_PRINTING};
+use super::evidence::{Evidence, FoundFile, N_PRINTING, UnitEvidence};
 use super::kind::{KindModel, TextFeatures};
 use super::literal::Message;
 use super::model::{IssueFeatures, IssueModel};
@@ -155,8 +155,8 @@ impl Index {
         let allowed = self.allowed(request.filter);
         let allowed = allowed.as_deref();
         let messages: Vec<Message> =
-            issue.messages.iter().rev().filter_map(|text| Message::of(text)).take(MAX_MESSAGES).collect();
-        let terms = Terms::of(issue, &messages);
+            issue.messages.iter().rev().filter_map(|text| Message::parse(text)).take(MAX_MESSAGES).collect();
+        let terms = Terms::collect(issue, &messages);
         // A long text is read as a whole only if none of its parts has a term.
         if terms.terms.is_empty() && query_terms(request.query).is_empty() {
             return Err(Error::EmptyQuery);
@@ -273,7 +273,7 @@ impl Index {
             let file = self.file_of_unit[unit] as usize;
             let words: f32 = of_units.iter().map(|(factor, values)| factor * values[unit].max(0.0)).sum();
             let around: f32 = of_files.iter().map(|(factor, values)| factor * values[file].max(0.0)).sum();
-            let found = scores.evidence.units.get(&unit).map_or(0.0, Found::sum);
+            let found = scores.evidence.units.get(&unit).map_or(0.0, UnitEvidence::sum);
             let of_file = scores
                 .evidence
                 .files
@@ -292,11 +292,11 @@ impl Index {
     }
 
     /// The score of words and meaning that an ordinary query has, for the whole text, relative to the best one of some units.
-    fn words_of_all(&self, scores: &IssueScores, ranking: &RankingWeights, units: &[usize]) -> Vec<f32> {
+    fn whole_text_scores(&self, scores: &IssueScores, ranking: &RankingWeights, units: &[usize]) -> Vec<f32> {
         let (lexical, dense) = (&scores.sets[Set::All as usize], &scores.dense[2]);
         let dense_weight = if self.dense.is_some() { ranking.dense_weight } else { 0.0 };
-        let of_units = Fusion::of(&lexical.texts, dense, dense_weight);
-        let of_files = Fusion::of(&lexical.groups, &scores.dense_of_files[2], dense_weight);
+        let of_units = Fusion::new(&lexical.texts, dense, dense_weight);
+        let of_files = Fusion::new(&lexical.groups, &scores.dense_of_files[2], dense_weight);
         let score = |&unit: &usize| {
             let file = self.file_of_unit[unit] as usize;
             let around = of_files.score(lexical.groups[file], scores.dense_of_files[2][file]);
@@ -323,14 +323,14 @@ impl Index {
             [0, 1, 2].map(|number| (max_or_one(&dense[number]), max_or_one(&dense_of_files[number])));
         let tokens: Vec<&[u16]> =
             units.iter().map(|&unit| self.table.tokens(&self.table.units[unit])).collect();
-        let words = self.words_of_all(scores, ranking, units);
+        let words = self.whole_text_scores(scores, ranking, units);
         let vocabulary = StaticModel::builtin();
         let title_tokens = vocabulary.query_tokens(issue.title).similarities(&tokens);
         let prose: Vec<&str> =
             issue.prose.iter().flat_map(|line| line.split_whitespace()).take(TOKEN_WORDS).collect();
         let prose_tokens = vocabulary.query_tokens(&prose.join(" ")).similarities(&tokens);
-        let of_title = KnownTerms::of(terms, Set::Title);
-        let of_all = KnownTerms::of(terms, Set::All);
+        let of_title = KnownTerms::new(terms, Set::Title);
+        let of_all = KnownTerms::new(terms, Set::All);
         let of_names: Vec<[(f32, f32); 4]> = units
             .par_iter()
             .map(|&unit| {
@@ -496,7 +496,7 @@ struct KnownTerms<'a> {
 }
 
 impl<'a> KnownTerms<'a> {
-    fn of(terms: &[Vec<(&'a str, f32)>], set: Set) -> Self {
+    fn new(terms: &[Vec<(&'a str, f32)>], set: Set) -> Self {
         let of_set = &terms[set as usize];
         let most = of_set.iter().map(|(_, weight)| *weight).fold(f32::MIN_POSITIVE, f32::max);
         Self { weights: of_set.iter().copied().collect(), most }
@@ -535,7 +535,7 @@ fn last_words(name: &str) -> &str {
 
 impl Terms {
     /// The terms of an issue, by [`Set`], and of each message.
-    fn of(issue: &Issue, messages: &[Message]) -> Self {
+    fn collect(issue: &Issue, messages: &[Message]) -> Self {
         let mut numbers: HashMap<String, usize> = HashMap::new();
         let mut all = Self { terms: Vec::new(), sets: vec![Vec::new(); N_SETS + messages.len()] };
         let mut add = |terms: &mut Self, set: usize, found: Vec<String>| {

@@ -1,7 +1,7 @@
 use super::*;
 
 fn issue(text: &str) -> Issue<'_> {
-    Issue::of(text).unwrap()
+    Issue::parse(text).unwrap()
 }
 
 fn functions(text: &str) -> Vec<(&str, usize)> {
@@ -18,9 +18,9 @@ fn ordinary_queries_are_not_issues() {
         "how is the total of a cart computed?",
         "\n total \n",
     ] {
-        assert_eq!(Issue::of(query), None, "{query}");
+        assert_eq!(Issue::parse(query), None, "{query}");
     }
-    assert!(Issue::of("src/cart.c:12: error: no tax").is_some());
+    assert!(Issue::parse("src/cart.c:12: error: no tax").is_some());
 }
 
 #[test]
@@ -152,8 +152,8 @@ fn hostile_texts_take_linear_time() {
     ] {
         let text = unit.repeat((64 << 10) / unit.len());
         let start = std::time::Instant::now();
-        let _ = Issue::of(&format!("x\n{text}"));
-        let _ = Issue::of(&text);
+        let _ = Issue::parse(&format!("x\n{text}"));
+        let _ = Issue::parse(&text);
         assert!(start.elapsed().as_millis() < 1000, "{unit:?}: {:?}", start.elapsed());
     }
 }

@@ -33,7 +33,7 @@ impl UserIndexes {
         let mut entries = Vec::new();
         if let Some((cache, indexes)) = open_indexes(user)? {
             let names = sorted_names(&indexes)?;
-            let kept = names.iter().filter_map(|name| CachedIndex::of(cache, &indexes, name).ok());
+            let kept = names.iter().filter_map(|name| CachedIndex::examine(cache, &indexes, name).ok());
             entries.extend(kept.map(|kept| kept.entry));
         }
         let records = Records::new(user.state.as_deref());
@@ -64,19 +64,19 @@ fn prune_one(
 ) -> Option<Pruned> {
     let path = indexes.path().join(name);
     let pruned = |what: String, outcome| Some(Pruned { what, path: path.clone(), outcome });
-    let kept = match CachedIndex::of(cache, indexes, name) {
+    let kept = match CachedIndex::examine(cache, indexes, name) {
         Ok(kept) if kept.is_unneeded(selection) => kept,
         Ok(_) => return None,
         Err(problem) => return pruned(name.to_string_lossy().into_owned(), PruneOutcome::Foreign(problem)),
     };
     let what = kept.entry.what.clone();
-    let lock = match kept.lock(&IndexDirectory::of_user(path.clone())) {
+    let lock = match kept.lock(&IndexDirectory::for_user(path.clone())) {
         Ok(Some(lock)) => lock,
         Ok(None) => return pruned(what, PruneOutcome::InUse),
         Err(error) => return pruned(what, PruneOutcome::Failed(error)),
     };
     // Check again under the lock.
-    let outcome = match CachedIndex::of(cache, indexes, name) {
+    let outcome = match CachedIndex::examine(cache, indexes, name) {
         Ok(now) if now.is_unneeded(selection) => {
             match now.remove(indexes, name, (selection, lock.is_some()), dry_run) {
                 Ok(bytes) => PruneOutcome::Removed(bytes),
@@ -111,7 +111,7 @@ impl CachedIndex {
     ///
     /// # Errors
     /// The reason why it does not look like an index.
-    fn of(cache: &Path, indexes: &Directory, name: &OsStr) -> Result<Self, String> {
+    fn examine(cache: &Path, indexes: &Directory, name: &OsStr) -> Result<Self, String> {
         let failed = |error: io::Error| error.to_string();
         let is_hash = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         if !name.to_str().and_then(|name| name.rsplit_once('-')).is_some_and(|(_, hash)| is_hash(hash)) {
@@ -284,7 +284,7 @@ fn leftovers(directory: &Directory) -> (Vec<PathBuf>, u64) {
         return (found, 0);
     }
     // For another version, only the names of the directories are known.
-    let manifest = IndexDirectory::of_user(directory.path().to_owned()).manifest().ok();
+    let manifest = IndexDirectory::for_user(directory.path().to_owned()).manifest().ok();
     let names = directory.names().unwrap_or_default();
     for name in &names {
         let is_named = named.iter().any(|named| *name == **named);

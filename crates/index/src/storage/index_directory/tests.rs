@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 #[cfg(unix)]
-fn a_path_into_the_tree_is_told_from_one_beside_it() {
+fn a_path_into_the_tree_is_distinguished_from_one_beside_it() {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().canonicalize().unwrap();
     let tree = root.join("tree");

@@ -99,7 +99,10 @@ impl TableBuilder {
     /// # Errors
     /// When one cannot be read.
     pub fn stored(directory: &Directory) -> Result<Vec<StoredFile>, Error> {
-        [FILES_FILE, UNITS_FILE].map(|name| StoredFile::of(directory, name.to_owned())).into_iter().collect()
+        [FILES_FILE, UNITS_FILE]
+            .map(|name| StoredFile::record(directory, name.to_owned()))
+            .into_iter()
+            .collect()
     }
 }
 

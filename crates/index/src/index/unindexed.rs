@@ -44,7 +44,7 @@ impl UnindexedFiles {
         *self.last() = Some((Instant::now(), Arc::new(listing.others.clone())));
     }
 
-    fn last(&self) -> MutexGuard<'_, Option<(Instant, Arc<Vec<OtherFile>>)>> {
+    fn last(&self) -> MutexGuard<'_, Option<CachedListing>> {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -117,7 +117,7 @@ fn write_functions(fixture: &Fixture, directory: &str, changes: &[(usize, &str, 
 
 #[test]
 fn labels_are_checked_against_a_later_commit() {
-    if !can_run_programs() {
+    if !can_run("LABELS AT A LATER COMMIT", &["bwrap", "python3", "node"]) {
         return;
     }
     let fixture = Fixture::new();

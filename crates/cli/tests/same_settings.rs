@@ -8,7 +8,8 @@ use std::process::{Child, Stdio};
 use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
-use crate::lsp::client::{Client, write};
+use crate::lsp::client::Client;
+use quarry_test_support::files::write;
 
 const SETTINGS: &str = "quality = \"fast\"\nlimit = 2\nthreshold = 0.99999\nmax_bytes = 2000\nlines = 1\n\
                         generated = false\nvendored = false\nglobs = [\"!legacy/**\"]\n";

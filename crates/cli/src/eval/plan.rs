@@ -64,12 +64,12 @@ pub const REPORT: &str = "report.html";
 
 /// Trains the models of plans.
 #[cfg(feature = "train")]
-fn trainer() -> anyhow::Result<&'static dyn Trainer> {
-    Ok(&crate::train::plan::EncoderTrainer)
+fn trainer() -> anyhow::Result<Box<dyn Trainer>> {
+    Ok(Box::new(crate::train::plan::EncoderTrainer::default()))
 }
 
 #[cfg(not(feature = "train"))]
-fn trainer() -> anyhow::Result<&'static dyn Trainer> {
+fn trainer() -> anyhow::Result<Box<dyn Trainer>> {
     anyhow::bail!("the plan trains models, which this build cannot do; install with the default features")
 }
 
@@ -88,7 +88,7 @@ pub struct DryRun {
 fn dry_run(args: &RunArgs, plan: &Plan, locations: &Locations, store: &Store) -> anyhow::Result<()> {
     let training = match plan.training.is_empty() {
         true => Vec::new(),
-        false => plan.planned_runs(locations, store, trainer()?)?,
+        false => plan.planned_runs(locations, store, &*trainer()?)?,
     };
     let seconds = training.iter().filter_map(|run| run.estimate).map(|estimate| estimate.seconds()).sum();
     let methods = plan.datasets.iter().map(|dataset| (dataset.name.clone(), dataset.methods.len())).collect();
@@ -188,7 +188,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let mut in_results = open_outputs(&directory)?;
     let trained = match plan.training.is_empty() {
         true => TrainedModels::default(),
-        false => plan.train(&locations, &store, trainer()?, |event, name, settings| {
+        false => plan.train(&locations, &store, &*trainer()?, |event, name, settings| {
             let known = if event == Event::Known { " (already trained)" } else { "" };
             output::note(&format!(
                 "training of {}{known}",

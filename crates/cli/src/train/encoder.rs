@@ -1,9 +1,10 @@
 //! `quarry train encoder`: fine-tuning transformer encoders.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
+use std::hash::Hash;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
@@ -18,14 +19,14 @@ use quarry_embed::{EmbedError, Embedder};
 use quarry_eval::protocol::recipe_discrepancies;
 use quarry_eval::report::training::{TrainedEpoch, TrainingRun, training_page};
 use quarry_text::counted;
-use quarry_train::clean;
 use quarry_train::encoder::{
     Device, Estimate, Evaluation, Form, LossPoint, Outcome, Progress, Provenance, Row, Run, Select, Settings,
     Teacher, estimate, split, train,
 };
+use quarry_train::{Example, clean};
 use quarry_transformer::CrossEncoder;
 use quarry_transformer::trainable::Trainable;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::leakage::{self, Leakage, Permission};
 use super::{note_left_out, print_line, read_settings};
@@ -146,7 +147,7 @@ struct LoadedRun {
 
 impl LoadedRun {
     /// Reads all files, and refuses evaluation data.
-    fn load(args: &EncoderArgs, bar: &progress::Progress) -> anyhow::Result<Self> {
+    fn load(args: &EncoderArgs, bar: &progress::Progress, compared: &ComparedPairs) -> anyhow::Result<Self> {
         let settings = settings(args)?;
         settings.check()?;
         let device = args.device.open()?;
@@ -155,7 +156,7 @@ impl LoadedRun {
             model.keep_layers(settings.layers)?;
         }
         let teacher = args.teacher.as_deref().map(LoadedTeacher::load).transpose()?;
-        let (mut rows, leakage) = read_checked(args, &settings, bar)?;
+        let (mut rows, leakage) = read_checked(args, &settings, bar, compared)?;
         note_left_out(clean(&mut rows));
         let (rows, held_out) = if args.dev.is_empty() {
             let (rows, mut held_out) =
@@ -209,43 +210,82 @@ fn departures(args: &EncoderArgs) -> Vec<String> {
     recipe_discrepancies(&recipe).map(|found| format!("{}: {}", found.number, found.about)).collect()
 }
 
+/// Sentences on what pairs share with evaluation data, by a hash of the pairs and of the names of the files: the runs of
+/// a plan often have the same pairs, and comparing them takes longer than a short training.
+#[derive(Debug, Default)]
+pub struct ComparedPairs(Mutex<HashMap<u128, String>>);
+
+impl ComparedPairs {
+    fn key(args: &EncoderArgs, read: &[(Vec<Row>, Vec<String>)]) -> u128 {
+        let mut hash = Xxh3::new();
+        let EncoderArgs { pairs, exclude, measured, tolerate, allow_evaluation_data, .. } = args;
+        (pairs, exclude, measured, tolerate, allow_evaluation_data).hash(&mut hash);
+        for (rows, named) in read {
+            named.hash(&mut hash);
+            rows.iter().for_each(|row| (row.query(), row.code(), row.negatives()).hash(&mut hash));
+        }
+        hash.digest128()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u128, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Reads the pairs of a run, with what they share with evaluation data, as a sentence.
 fn read_checked(
     args: &EncoderArgs,
     settings: &Settings,
     bar: &progress::Progress,
+    compared: &ComparedPairs,
 ) -> anyhow::Result<(Vec<Row>, String)> {
+    let read: Vec<(Vec<Row>, Vec<String>)> =
+        args.pairs.iter().map(|path| read_rows(path, settings)).collect::<anyhow::Result<_>>()?;
+    let key = ComparedPairs::key(args, &read);
+    let known = compared.lock().get(&key).cloned();
+    let leakage = match known {
+        Some(leakage) => leakage,
+        None => compare(args, &read, bar)?,
+    };
+    compared.lock().insert(key, leakage.clone());
+    Ok((read.into_iter().flat_map(|(rows, _)| rows).collect(), leakage))
+}
+
+/// Compares the pairs of files, with the names under which these are evaluation data.
+fn compare(
+    args: &EncoderArgs,
+    read: &[(Vec<Row>, Vec<String>)],
+    bar: &progress::Progress,
+) -> anyhow::Result<String> {
     let files = ComparedFiles { named: &args.exclude, measured: &args.measured, tolerated: &args.tolerate };
     let guard = EvaluationGuard::open(files, &args.pairs)?;
     guard.warnings().for_each(|warning| print_line(bar, &warning));
-    let (mut rows, mut found) = (Vec::new(), Leakage::default());
-    for path in &args.pairs {
-        let (of_file, named) = read_rows(path, settings)?;
-        found.found.extend(named);
-        found.add(&guard, path, &of_file);
-        rows.extend(of_file);
+    let mut found = Leakage::default();
+    for (path, (rows, named)) in args.pairs.iter().zip(read) {
+        found.found.extend(named.iter().cloned());
+        found.add(&guard, path, rows);
     }
     let allowed = if args.allow_evaluation_data { Permission::Now } else { Permission::OnRequest };
     let leakage = leakage::checked(&guard, &found, allowed)?;
     if !found.found.is_empty() {
         print_line(bar, &format!("warning: {leakage}"));
     }
-    Ok((rows, leakage))
+    Ok(leakage)
 }
 
 /// Compares the pairs of a run with evaluation data; returns what they share, as a sentence.
 ///
 /// # Errors
 /// When a file cannot be read, or they share what they must not.
-pub fn compare_pairs(args: &EncoderArgs) -> anyhow::Result<String> {
+pub fn compare_pairs(args: &EncoderArgs, compared: &ComparedPairs) -> anyhow::Result<String> {
     let bar = progress::Progress::new("comparing pairs", 0);
-    Ok(read_checked(args, &settings(args)?, &bar)?.1)
+    Ok(read_checked(args, &settings(args)?, &bar, compared)?.1)
 }
 
 /// Estimates the time of a run from one measured step; writes nothing.
-pub fn estimate_encoder(args: &EncoderArgs) -> anyhow::Result<Estimate> {
+pub fn estimate_encoder(args: &EncoderArgs, compared: &ComparedPairs) -> anyhow::Result<Estimate> {
     let bar = progress::Progress::new("measuring a step", 0);
-    let loaded = LoadedRun::load(args, &bar)?;
+    let loaded = LoadedRun::load(args, &bar, compared)?;
     Ok(estimate(&loaded.as_run(&args.out))?)
 }
 
@@ -253,9 +293,9 @@ pub fn estimate_encoder(args: &EncoderArgs) -> anyhow::Result<Estimate> {
 ///
 /// # Errors
 /// When a file cannot be used, the pairs hold evaluation data, or the settings do not allow training.
-pub fn train_encoder(args: &EncoderArgs) -> anyhow::Result<Outcome> {
+pub fn train_encoder(args: &EncoderArgs, compared: &ComparedPairs) -> anyhow::Result<Outcome> {
     let bar = progress::Progress::new("training", 0);
-    let loaded = LoadedRun::load(args, &bar)?;
+    let loaded = LoadedRun::load(args, &bar, compared)?;
     let LoadedRun { settings, provenance, .. } = &loaded;
     // Removed again unless something is written into it.
     let _directories = NewDirectories::create(&args.out)

@@ -5,10 +5,15 @@ use std::path::Path;
 use quarry_eval::plan::{TrainedRun, Trainer, TrainerError, TrainingEstimate, TrainingRun};
 use quarry_train::encoder::{Estimate, Report, VERSION};
 
-use super::encoder::{DeviceChoice, EncoderArgs, compare_pairs, estimate_encoder, settings, train_encoder};
+use super::encoder::{
+    ComparedPairs, DeviceChoice, EncoderArgs, compare_pairs, estimate_encoder, settings, train_encoder,
+};
 
 /// Fine-tunes encoders as `quarry train encoder` does.
-pub struct EncoderTrainer;
+#[derive(Default)]
+pub struct EncoderTrainer {
+    compared: ComparedPairs,
+}
 
 fn arguments(run: &TrainingRun, directory: &Path) -> EncoderArgs {
     let run = run.clone();
@@ -38,11 +43,11 @@ impl Trainer for EncoderTrainer {
     }
 
     fn compare(&self, run: &TrainingRun) -> Result<String, TrainerError> {
-        Ok(compare_pairs(&arguments(run, Path::new("")))?)
+        Ok(compare_pairs(&arguments(run, Path::new("")), &self.compared)?)
     }
 
     fn train(&self, run: &TrainingRun, directory: &Path) -> Result<(), TrainerError> {
-        train_encoder(&arguments(run, directory))?;
+        train_encoder(&arguments(run, directory), &self.compared)?;
         Ok(())
     }
 
@@ -57,7 +62,7 @@ impl Trainer for EncoderTrainer {
 
     fn estimate(&self, run: &TrainingRun) -> Result<TrainingEstimate, TrainerError> {
         let Estimate { n_examples, n_steps, step_seconds, measure_seconds } =
-            estimate_encoder(&arguments(run, Path::new("")))?;
+            estimate_encoder(&arguments(run, Path::new("")), &self.compared)?;
         Ok(TrainingEstimate { examples: n_examples, steps: n_steps, step_seconds, measure_seconds })
     }
 }

@@ -13,7 +13,7 @@ use quarry_text::counted;
 use quarry_train::encoder::{Evaluation, LossPoint, Outcome, Select, Settings};
 use serde::{Deserialize, Serialize};
 
-use super::encoder::{EncoderArgs, PAGE, facts_of, settings, train_encoder, training_run};
+use super::encoder::{ComparedPairs, EncoderArgs, PAGE, facts_of, settings, train_encoder, training_run};
 use crate::eval::arguments::LayoutArgs;
 use crate::{new_file, output};
 
@@ -84,7 +84,7 @@ pub struct SweepReport {
 /// training, or a run of the grid fails; those that have ended are kept.
 pub fn run(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     if args.grid.is_empty() {
-        train_encoder(&args.encoder)?;
+        train_encoder(&args.encoder, &ComparedPairs::default())?;
         return Ok(ExitCode::SUCCESS);
     }
     let combinations = combinations(&args.grid)?;
@@ -103,12 +103,13 @@ pub fn run(args: &SweepArgs) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("{}: cannot be created", args.encoder.out.display()))?;
     let n_runs = combinations.len() * args.seeds as usize;
     let mut results: Vec<Vec<RunResult>> = Vec::new();
+    let compared = ComparedPairs::default();
     for (combination, runs) in combinations.iter().zip(&runs) {
         let mut of_seeds = Vec::new();
         for (n, run) in runs.iter().enumerate() {
             let at = results.len() * runs.len() + n + 1;
             output::note(&format!("run {at} of {n_runs}: {}", run.out.display()));
-            of_seeds.push(result_of(run, combination, base.seed + n as u64)?);
+            of_seeds.push(result_of(run, combination, base.seed + n as u64, &compared)?);
         }
         results.push(of_seeds);
     }
@@ -168,7 +169,12 @@ fn in_toml(setting: &str) -> String {
 }
 
 /// Result of a run; trains unless it has ended before.
-fn result_of(run: &EncoderArgs, combination: &[String], seed: u64) -> anyhow::Result<RunResult> {
+fn result_of(
+    run: &EncoderArgs,
+    combination: &[String],
+    seed: u64,
+    compared: &ComparedPairs,
+) -> anyhow::Result<RunResult> {
     let path = run.out.join(RESULT);
     let names = [combination, &[format!("seed={seed}")]].concat();
     if path.is_file() {
@@ -180,7 +186,7 @@ fn result_of(run: &EncoderArgs, combination: &[String], seed: u64) -> anyhow::Re
             )
         });
     }
-    let outcome = train_encoder(run)?;
+    let outcome = train_encoder(run, compared)?;
     let Outcome { losses, evaluations, kept } = outcome;
     let result = RunResult { settings: names, losses, evaluations, kept };
     new_file::write_json(&path, &result)?;

@@ -200,7 +200,7 @@ fn kills_lose_nothing_and_repeat_only_what_was_under_way() {
     let server = Server::script(|_, seen| model(seen));
     let undisturbed = Fixture::new();
     write_plan(&undisturbed, PAIRS, &server.url());
-    let run = undisturbed.succeed(&["judge", "run", "plan.toml"]);
+    undisturbed.succeed(&["judge", "run", "plan.toml"]);
     let before = server.count();
     assert_eq!(before, 2 * PAIRS);
 

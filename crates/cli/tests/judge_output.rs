@@ -32,7 +32,7 @@ fn ids_do_not_speak_to_the_terminal() {
         pair[member] = json!(evil);
     }
     let (fixture, _server) = judged("", &[pair]);
-    let run = fixture.succeed(&["judge", "run", "plan.toml"]);
+    fixture.succeed(&["judge", "run", "plan.toml"]);
     for arguments in [
         &["judge", "show", "plan.toml"][..],
         &["judge", "show", "plan.toml", evil],

@@ -91,7 +91,7 @@ fn a_model_is_pulled_verified_described_and_then_needs_no_hub() {
     let asked = requests.load(Ordering::SeqCst);
     assert_eq!(asked, 1 + FILES.len());
 
-    let again = fixture.succeed(&arguments);
+    fixture.succeed(&arguments);
     assert_eq!(requests.load(Ordering::SeqCst), asked, "what is there is asked for again");
 
     let info = fixture.run(&["model", "list", "tiny"]);

@@ -157,7 +157,7 @@ fn a_tuned_model_only_replaces_its_base_model() {
     // Another one that is named later is used.
     let other = fixture.path("other.bin");
     std::fs::copy(kept.as_str().unwrap(), &other).unwrap();
-    let indexed = fixture.succeed(&["index", "--model", other.to_str().unwrap()]);
+    fixture.succeed(&["index", "--model", other.to_str().unwrap()]);
     assert_eq!(model(&fixture)["value"], json!(other.canonicalize().unwrap()));
     // And so is the one whose place it took.
     let named_again = fixture.succeed(&["index", "--model", "builtin", "--json"]);

@@ -57,7 +57,7 @@ fn kills_of_workers_server_and_run_lose_nothing() {
     let server = Server::script(|_, seen| cosqa::model(seen, Duration::from_millis(30)));
     let undisturbed = Fixture::new();
     write_plan(&undisturbed, PAIRS, &server.url(), "");
-    let run = undisturbed.succeed(&["judge", "run", "plan.toml"]);
+    undisturbed.succeed(&["judge", "run", "plan.toml"]);
     let before = server.count();
     assert_eq!(before, 2 * PAIRS);
 

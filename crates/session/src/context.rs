@@ -349,8 +349,6 @@ fn declaration(hit: &Hit, prefixes: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use quarry_index::OpenOptions;
     use quarry_test_support::files::write_below;
     use tempfile::TempDir;

@@ -192,7 +192,7 @@ async fn send_answer(events: Events, answer: Fitted<SearchQuestion>, unsent: Uns
         Ok(room) => room,
         Err(problem) => return events.fail(&problem).await,
     };
-    let (results, end) = answer.into_parts();
+    let (results, end) = answer.into_results();
     for result in &results {
         events.send("result", result).await?;
     }

@@ -48,7 +48,7 @@ impl<Q> Fitted<Q> {
     }
 
     /// The results, and everything else.
-    pub(crate) fn into_parts(self) -> (Vec<ResultView>, AnswerEnd<Q>) {
+    pub(crate) fn into_results(self) -> (Vec<ResultView>, AnswerEnd<Q>) {
         self.answer.into_parts()
     }
 

@@ -260,7 +260,7 @@ fn unique_names(names: &[String]) -> Vec<String> {
         let free = (1..).map(numbered).find(|name| !unique.contains(name));
         unique.extend(free);
     }
-    apart
+    unique
 }
 
 #[cfg(test)]

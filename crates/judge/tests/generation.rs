@@ -128,17 +128,17 @@ fn code_is_written_judged_and_repaired_for_queries_without_an_answer() {
 
     // People's reviews take precedence over the judge, and are not overwritten.
     let person = |query: &str, code: &str, status| {
-        let code = generated.iter().find(|code| code.pair.query == query).unwrap();
+        let candidate = generated.iter().find(|code| code.pair.query == query).unwrap();
         let writer = Writer::open(&plan.ledger).unwrap();
         let new = NewCode {
             judge,
-            query_id: code.pair.query_id.clone(),
+            query_id: candidate.pair.query_id.clone(),
             query: query.to_owned(),
             code: code.to_owned(),
             language: "python".to_owned(),
-            round: code.round,
-            model: code.model.clone(),
-            prompt: code.prompt.clone(),
+            round: candidate.round,
+            model: candidate.model.clone(),
+            prompt: candidate.prompt.clone(),
             request: None,
             status,
             person: Some("ann".to_owned()),

@@ -218,7 +218,7 @@ fn the_budget_holds_when_a_worker_dies_with_a_question() {
     let mut lost = nats.connect();
     let report = thread::scope(|scope| {
         let judging = scope.spawn(|| fixture.run(&nats).unwrap());
-        lost.say("SUB quarry.task.> 1\r\n");
+        lost.send_raw("SUB quarry.task.> 1\r\n");
         let published = lost.wait_for("HMSG quarry.task.ask-");
         lost.take_and_die(published.split('.').nth(2).unwrap(), SHORTEST_LEASE);
         let _working = Working::start(&nats, &server, || fake_programs().0, 1);

@@ -165,7 +165,7 @@ impl SharedOptions {
         shared.groups.sort();
         let mut numbers: BTreeMap<(&String, &String), usize> = BTreeMap::new();
         for arguments in &commands {
-            for argument in shared.own(arguments) {
+            for argument in shared.own_arguments(arguments) {
                 *numbers.entry((&argument.name, &argument.line)).or_default() += 1;
             }
         }
@@ -238,7 +238,7 @@ fn write_command(text: &mut String, command: &Command, parents: &str, level: usi
     }
     let arguments = arguments(command);
     let (single, own): (Vec<&ShownArgument>, Vec<&ShownArgument>) =
-        shared.own(&arguments).into_iter().partition(|argument| shared.is_single(argument));
+        shared.own_arguments(&arguments).into_iter().partition(|argument| shared.is_single(argument));
     if !own.is_empty() {
         let lines: String = own.iter().map(|argument| argument.line.as_str()).collect();
         let _ = write!(text, "\n{lines}");

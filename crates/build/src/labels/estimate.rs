@@ -111,7 +111,7 @@ pub fn estimate_written(
 }
 
 /// The typical cost of writing `n_queries` queries for codes of a mean size, with summaries of `n_functions` functions.
-pub(crate) fn estimate_written(
+pub(crate) fn typical_writing_cost(
     author: &AuthorPlan,
     n_functions: f64,
     n_queries: f64,
@@ -129,7 +129,7 @@ pub(crate) fn estimate_written(
 }
 
 /// The typical cost of asking for the categories of `n_codes` codes.
-pub(crate) fn estimate_categories(author: &AuthorPlan, n_codes: f64, code_bytes: f64) -> WrittenEstimate {
+pub(crate) fn typical_categories_cost(author: &AuthorPlan, n_codes: f64, code_bytes: f64) -> WrittenEstimate {
     let input = n_codes * (code_bytes / BYTES_PER_TOKEN + PROMPT_TOKENS);
     let output = n_codes * CATEGORY_TOKENS;
     WrittenEstimate::default().with_cost(author, n_codes, input, output)

@@ -10,7 +10,7 @@ use quarry_judge::{Pair, SECONDS_PER_ANSWER};
 
 use crate::candidates::Methods;
 use crate::error::BuildError;
-use crate::labels::estimate::{WrittenEstimate, estimate_categories, estimate_written};
+use crate::labels::estimate::{WrittenEstimate, typical_categories_cost, typical_writing_cost};
 use crate::labels::judging_plan;
 use crate::plan::{LabelKind, Plan, QueryKind, QueryPlan};
 use crate::queries::history;
@@ -137,7 +137,7 @@ pub(crate) fn forecast(
     forecast.without.extend(others.map(|name| format!("the time and the price of the encoder {name}")));
     if let Some(author) = plan.author.as_ref().filter(|_| plan.asks_for_categories()) {
         let bytes: f64 = sampled.kept.iter().map(|(weight, record)| weight * record.code.len() as f64).sum();
-        let estimate = estimate_categories(author, n_codes, bytes / n_codes.max(1.0));
+        let estimate = typical_categories_cost(author, n_codes, bytes / n_codes.max(1.0));
         questions += estimate.questions as f64;
         tokens += estimate.tokens as f64;
         add_dollars(estimate.dollars);
@@ -157,7 +157,7 @@ pub(crate) fn forecast(
         let summaries = if plan.has_summaries() { of_any } else { 0.0 };
         let n_written: f64 = counts.iter().map(|(functions, styles)| functions * styles).sum();
         let estimate: WrittenEstimate =
-            estimate_written(author, summaries, n_written, bytes / n_codes.max(1.0));
+            typical_writing_cost(author, summaries, n_written, bytes / n_codes.max(1.0));
         questions += estimate.questions as f64;
         tokens += estimate.tokens as f64;
         add_dollars(estimate.dollars);

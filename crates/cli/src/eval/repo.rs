@@ -312,8 +312,8 @@ fn agree(args: &RepoArgs, table: &Path, bootstrap: &Bootstrap) -> anyhow::Result
                 labeled.name
             );
         }
-        let of_repository = || of_repository(args, labeled, &root, &variants, &load, bootstrap);
-        let (of_repository, notes) = of_repository().with_context(|| labeled.name.clone())?;
+        let measured = || repository_values(args, labeled, &root, &variants, &load, bootstrap);
+        let (of_repository, notes) = measured().with_context(|| labeled.name.clone())?;
         notes.iter().for_each(|text| output::note(&format!("{}: {text}", labeled.name)));
         values.push(of_repository);
         bar.inc(1);

@@ -51,7 +51,7 @@ mod served {
     use std::sync::Arc;
 
     use anyhow::{Context, bail};
-    use quarry_eval::plan::QueriesOf;
+    use quarry_eval::plan::QueryCells;
     use quarry_eval::report::{self, Order, Question, ServedPage};
     use quarry_http::{Document, MakeDocument};
 
@@ -159,7 +159,7 @@ mod served {
                     let dataset = results.datasets.get(question.dataset).context("no such data set")?;
                     let part = dataset.parts.get(question.part).context("no such part")?;
                     let method = part.methods.get(method).context("no such method")?;
-                    Ok(QueriesOf { dataset, part, method }.read(directory)?)
+                    Ok(QueryCells { dataset, part, method }.read(directory)?)
                 };
                 let links = [&links[..], &[(results.title.clone(), format!("/{number}"))]].concat();
                 let address = format!("/{number}/compare");

@@ -22,7 +22,7 @@ const FRESH: Duration = Duration::from_secs(2);
 const LANGUAGE: &str = "text";
 
 /// Files without units, and the time at which they were listed.
-type Listing = (Instant, Arc<Vec<OtherFile>>);
+type CachedListing = (Instant, Arc<Vec<OtherFile>>);
 
 /// The files of a tree that are not indexed but may be text.
 #[derive(Clone)]
@@ -30,7 +30,7 @@ pub(crate) struct UnindexedFiles {
     /// Canonical path of the tree.
     root: PathBuf,
     /// The last listing.
-    listed: Arc<Mutex<Option<Listing>>>,
+    listed: Arc<Mutex<Option<CachedListing>>>,
 }
 
 impl UnindexedFiles {

@@ -317,7 +317,7 @@ impl Index {
                 dense: dense[unit],
                 coverage: (lexical.texts[unit] / most).min(1.0),
                 words: words / scale,
-                path: path_matches[&record.file].whole(),
+                path: path_matches[&record.file].combined(),
                 name: rules::unit_match(query, record.kind(), name),
                 defines: exactness.is_some(),
                 exactness: exactness.unwrap_or_default(),

@@ -113,7 +113,7 @@ fn compare() {
     let now = BEGINNING.get_or_init(Instant::now).elapsed().as_millis() as u64;
     if now >= NEXT_MS.load(Ordering::Relaxed) || IS_ANY_CUT.swap(false, Ordering::AcqRel) {
         NEXT_MS.store(now + COMPARE_MS, Ordering::Relaxed);
-        Slot::all().for_each(Slot::note);
+        Slot::all().for_each(Slot::record_overwrite);
     }
 }
 

@@ -11,8 +11,8 @@ use rusqlite::{Connection, MAIN_DB, OptionalExtension, Transaction, params};
 
 use super::read::{VERDICT_COLUMNS, verdict};
 use super::{
-    Ledger, LedgerFiles, NOT_WRITABLE, beside, canonical, check_names, create, lock_for_writing, now,
-    problem, sqlite,
+    Ledger, LedgerFiles, NOT_WRITABLE, canonical, check_names, create, lock_for_writing, now, problem,
+    sqlite, with_suffix,
 };
 use crate::error::JudgeError;
 use crate::evidence::{OptionalStep, Run, RunResult};

@@ -124,7 +124,6 @@ struct Table {
 }
 
 /// All known agents, in the order of the table.
-#[must_use]
 pub fn agents() -> &'static [Agent] {
     static AGENTS: LazyLock<Vec<Agent>> = LazyLock::new(|| {
         // A test reads the table, which is part of the program.
@@ -166,13 +165,11 @@ pub fn defined(text: &str, path: &Path) -> Result<Vec<Agent>, Error> {
 
 impl Agent {
     /// Returns whether it seems to be installed on this machine.
-    #[must_use]
     pub fn is_found(&self, environment: &Environment) -> bool {
         environment.path(&self.found).exists()
     }
 
     /// The scopes in which something can be installed for it.
-    #[must_use]
     pub fn scopes(&self) -> Vec<Scope> {
         let mut scopes: Vec<Scope> = self.targets.iter().map(|target| target.scope).collect();
         scopes.sort_unstable();
@@ -181,7 +178,6 @@ impl Agent {
     }
 
     /// The files that are written in a scope.
-    #[must_use]
     pub fn paths(&self, scope: Scope, environment: &Environment) -> Vec<PathBuf> {
         let mut paths: Vec<PathBuf> = Vec::new();
         for TargetFile { path, .. } in self.files(scope, environment) {

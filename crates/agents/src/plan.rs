@@ -353,13 +353,11 @@ fn without_entry(receipt: &Receipt, text: &str) -> Result<Option<Option<String>>
 
 impl Plan {
     /// Returns whether nothing changes.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
     /// The changes as a unified diff.
-    #[must_use]
     pub fn diff(&self) -> String {
         let mut text = String::new();
         for Change { path, before, after, .. } in &self.changes {

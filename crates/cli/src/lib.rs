@@ -161,7 +161,6 @@ enum Command {
 }
 
 /// The definition of the command line.
-#[must_use]
 pub fn command() -> clap::Command {
     Cli::command()
 }
@@ -175,7 +174,6 @@ pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<String, cla
 }
 
 /// Runs the command line of this process.
-#[must_use]
 pub fn run() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| exit_with_usage(error));
     start_log();

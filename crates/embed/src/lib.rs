@@ -32,7 +32,6 @@ pub struct Vectors {
 
 impl Vectors {
     /// Number of rows; 0 if there are no columns.
-    #[must_use]
     pub fn n_rows(&self) -> usize {
         self.values.len().checked_div(self.dimension).unwrap_or(0)
     }
@@ -121,7 +120,6 @@ pub trait TokenEmbedder: Send + Sync {
 
 /// The sum, over the vectors of a query, of the maximum dot product with a vector of the document (Khattab & Zaharia,
 /// *ColBERT*, SIGIR 2020, §3.3); 0 of a document without vectors.
-#[must_use]
 pub fn max_sim(query: &Vectors, document: &Vectors) -> f32 {
     let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
     let best = |query: &[f32]| document.rows().map(|row| dot(query, row)).reduce(f32::max);

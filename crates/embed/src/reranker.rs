@@ -47,7 +47,6 @@ pub struct WithStoredReranker {
 impl WithStoredReranker {
     /// `first` finds results; `load` loads what re-ranks them, if that can be done. Vectors are computed ahead for indexes of
     /// up to `max_precomputed` units.
-    #[must_use]
     pub fn new(
         first: Arc<dyn Embedder>,
         max_precomputed: usize,

@@ -30,7 +30,6 @@ pub struct ShippedFile {
 }
 
 /// Returns whether a model is named by the quality that uses it: `best`, or `balanced`, an alias.
-#[must_use]
 pub fn is_reranker(name: &Path) -> bool {
     name == Path::new(RERANKER) || name == Path::new("balanced")
 }
@@ -63,13 +62,11 @@ fn reranker_in(directories: impl IntoIterator<Item = PathBuf>) -> Result<PathBuf
 }
 
 /// The directory of pulled models, in the user's cache directory; none if the user has none.
-#[must_use]
 pub fn pulled_models() -> Option<PathBuf> {
     Some(quarry_files::cache_directory()?.join("models"))
 }
 
 /// The file of the static model at `path`, unless that is a transformer's directory.
-#[must_use]
 pub fn static_file(path: &Path) -> Option<PathBuf> {
     let inside = path.join(STATIC_MODEL_FILE);
     if path.is_file() { Some(path.to_owned()) } else { inside.is_file().then_some(inside) }

@@ -73,14 +73,12 @@ pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
 static BUILTIN: &Aligned<[u8]> = &Aligned(*include_bytes!("../models/static.bin"));
 
 /// Index of the weight of a word with this many words before it: 0, 1, 2–3, 4–7, ..., the last for all beyond.
-#[must_use]
 pub fn position_bucket(position: usize, n_buckets: usize) -> usize {
     ((usize::BITS - position.leading_zeros()) as usize).min(n_buckets - 1)
 }
 
 impl StaticModel {
     /// The model compiled into the program. Costs nothing: no byte of it is read until it is used.
-    #[must_use]
     pub fn builtin() -> StaticModel {
         let bytes = Bytes::Builtin(&BUILTIN.0);
         let header: &Header = bytemuck::from_bytes(&BUILTIN.0[..size_of::<Header>()]);
@@ -137,7 +135,6 @@ impl StaticModel {
     }
 
     /// Its tables in full precision, to continue training, as far as quantization to int8 preserved them.
-    #[must_use]
     pub fn weights(&self) -> StaticWeights {
         let parts = self.parts();
         let rows = |rows: &[i8], scales: &[f32]| {
@@ -155,7 +152,6 @@ impl StaticModel {
     }
 
     /// Number of bytes of its file.
-    #[must_use]
     pub fn n_bytes(&self) -> usize {
         self.bytes().len()
     }
@@ -311,7 +307,6 @@ pub struct StaticWeights {
 }
 
 /// The bytes of a model file: rows quantized to int8, each with the scale that maps its largest value to ±127.
-#[must_use]
 pub fn write_model(weights: &StaticWeights) -> Vec<u8> {
     let (document_scales, document_rows) = quantize(&weights.document_rows, weights.dimension);
     let (query_scales, query_rows) = quantize(&weights.query_rows, weights.dimension);

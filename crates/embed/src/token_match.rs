@@ -54,7 +54,6 @@ impl<'a> Row<'a> {
 
 impl StaticModel {
     /// The distinct tokens of a text as the model reads it, ascending; those that 16 bits do not hold are left out.
-    #[must_use]
     pub fn token_ids(&self, text: &str) -> Vec<u16> {
         let mut ids = Vec::new();
         self.parts().tokenizer.tokens(text, |id, _| ids.extend(u16::try_from(id)));
@@ -64,14 +63,12 @@ impl StaticModel {
     }
 
     /// The distinct tokens of a query, compared by the vectors of this model alone.
-    #[must_use]
     pub fn query_tokens(&self, query: &str) -> QueryTokens<'_> {
         self.tokens_of_query(query, None)
     }
 
     /// The same, compared by the word vectors that come with the program, too: for the built-in model, whose tokens they
     /// belong to.
-    #[must_use]
     pub fn query_words(&self, query: &str) -> QueryTokens<'_> {
         self.tokens_of_query(query, WordVectors::for_model(self))
     }
@@ -103,7 +100,6 @@ impl QueryTokens<'_> {
     /// For each text the weighted mean, over the tokens of the query, of the best cosine with a token of the text: -1 to
     /// 1, greater is closer; 0 where either has no token. The texts are what [`StaticModel::token_ids`] gave; a token that
     /// the model does not have is left out.
-    #[must_use]
     pub fn similarities(&self, texts: &[&[u16]]) -> Vec<f32> {
         self.compare(texts, |best| {
             let found = best.iter().zip(&self.tokens).filter(|(best, _)| best.is_finite());
@@ -114,7 +110,6 @@ impl QueryTokens<'_> {
     /// For each text how much of the query it lacks at the worst token: the maximum, over the tokens of the query, of
     /// the token's weight times the distance (1 - cosine) of the nearest token of the text; 0 to 1, 0 if the query has
     /// no token.
-    #[must_use]
     pub fn largest_gaps(&self, texts: &[&[u16]]) -> Vec<f32> {
         self.compare(texts, |best| {
             let gaps =

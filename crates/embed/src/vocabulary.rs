@@ -30,20 +30,17 @@ impl Slot {
 }
 
 /// The key of a token in the table: the hash of a lower-case word.
-#[must_use]
 pub fn word_hash(word: &str) -> u64 {
     xxh3_64(word.as_bytes())
 }
 
 /// The key of a pair of adjacent words in the table, from the hashes of the two.
-#[must_use]
 pub fn bigram_hash(first: u64, second: u64) -> u64 {
     (first.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29) ^ second).wrapping_mul(0xD6E8_FEB8_6659_FD93)
 }
 
 /// Builds the table for tokens with these hashes; the id of a token is its position in the list.
 /// A hash that occurs twice keeps its first id.
-#[must_use]
 pub fn build_slots(hashes: &[u64]) -> Vec<Slot> {
     let n_slots = (hashes.len() * 2).next_power_of_two().max(2);
     let mut slots = vec![Slot::EMPTY; n_slots];

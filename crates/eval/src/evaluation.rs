@@ -109,7 +109,6 @@ pub struct Summary {
 
 impl Evaluation {
     /// Values of the measure at index `measure` in `measures`, one per query.
-    #[must_use]
     pub fn values(&self, measure: usize) -> Vec<f64> {
         self.queries.iter().map(|(_, values)| values[measure]).collect()
     }
@@ -117,7 +116,6 @@ impl Evaluation {
     /// Measures how well confidence predicts the queries that are answered badly:
     /// [`normalized_area_under_abstention`] of each measure by each kind of confidence, named as in
     /// `nauc_ndcg@10_max`. Undefined values are omitted.
-    #[must_use]
     pub fn abstention(&self) -> BTreeMap<String, f64> {
         let mut found = BTreeMap::new();
         for (kind, name) in Confidence::NAMES.iter().enumerate() {
@@ -132,7 +130,6 @@ impl Evaluation {
     }
 
     /// Means by name of measure. `None` without queries.
-    #[must_use]
     pub fn means(&self) -> Option<BTreeMap<String, f64>> {
         let of_each = self.measures.iter().enumerate();
         let means = of_each.map(|(index, measure)| (measure.to_string(), mean(&[&self.values(index)])));
@@ -140,7 +137,6 @@ impl Evaluation {
     }
 
     /// The same evaluation with only these measures; measures that it lacks are omitted.
-    #[must_use]
     pub fn only(&self, measures: &[Measure]) -> Self {
         let position_of = |measure| self.measures.iter().position(|own| own == measure);
         let positions: Vec<usize> = measures.iter().filter_map(position_of).collect();
@@ -296,7 +292,6 @@ pub(crate) fn values(
 ///
 /// # Panics
 /// When `after` is shorter than `before`.
-#[must_use]
 pub fn largest_changes(before: &[f64], after: &[f64], n: usize) -> Vec<usize> {
     let change = |position: &usize| after[*position] - before[*position];
     let largest = |sign: f64| {

@@ -25,7 +25,6 @@ pub enum Property {
 pub type Languages = HashMap<String, String>;
 
 /// The languages of documents: [`Document::language_name`].
-#[must_use]
 pub fn languages(documents: &[Document]) -> Languages {
     let known = |document: &Document| Some((document.id.clone(), document.language_name()?.into_owned()));
     documents.iter().filter_map(known).collect()

@@ -29,7 +29,6 @@ impl From<quarry_index::Hit> for CodeSpan {
 
 impl CodeSpan {
     /// Returns whether the span is in the file of a target and, if the target has lines, overlaps them.
-    #[must_use]
     pub fn answers(&self, target: &Target) -> bool {
         self.path == target.path
             && target.lines.is_none_or(|(start, end)| self.start_line <= end && start <= self.end_line)
@@ -39,7 +38,6 @@ impl CodeSpan {
 /// NDCG of one query's results, best first, cut off at [`K`]: each answer has grade 1 and the rank of the first
 /// result that `is_answered_by` accepts for it; the value does not exceed 1 even if one result matches several
 /// answers. 0 without an answer.
-#[must_use]
 pub fn ndcg<A, R>(answers: &[A], results: &[R], is_answered_by: impl Fn(&A, &R) -> bool) -> f64 {
     let first = |answer: &A| results.iter().position(|result| is_answered_by(answer, result));
     let mut hits: Vec<Hit> =

@@ -88,7 +88,6 @@ pub enum PruneOutcome {
 
 impl PruneOutcome {
     /// The outcome of an attempt to remove this many bytes.
-    #[must_use]
     pub fn new(removed: io::Result<()>, bytes: u64) -> Self {
         match removed {
             Ok(()) => Self::Removed(bytes),
@@ -109,7 +108,6 @@ pub fn mark_used(file: &File) {
 }
 
 /// Returns whether a temporary file, last modified at this time, was left by a process that was killed.
-#[must_use]
 pub fn is_abandoned(modified: SystemTime) -> bool {
     SystemTime::now().duration_since(modified).is_ok_and(|age| age > ABANDONED_AFTER)
 }

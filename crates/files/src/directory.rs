@@ -164,7 +164,6 @@ impl<H: Handle> DirectoryAt<H> {
     }
 
     /// Its path, for messages.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -4,20 +4,17 @@ use std::io::{self, Read};
 
 use sha2::{Digest, Sha256};
 
-#[must_use]
 pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// SHA-256 of bytes, in hexadecimal.
-#[must_use]
 pub fn sha256(bytes: impl AsRef<[u8]>) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
 
 /// The first 128 bits of SHA-256 of `parts`, in hexadecimal. The length of each part is hashed too, so that moving a
 /// word from one part to the next changes the hash.
-#[must_use]
 pub fn digest(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for part in parts {

@@ -131,13 +131,11 @@ pub fn text(bytes: Vec<u8>) -> io::Result<String> {
 }
 
 /// The 1-based line of the first byte that is not UTF-8.
-#[must_use]
 pub fn invalid_line(error: &FromUtf8Error) -> usize {
     line_of(error.as_bytes(), error.utf8_error().valid_up_to())
 }
 
 /// The 1-based line of a byte; the last line for a position beyond the end.
-#[must_use]
 pub fn line_of(text: &[u8], position: usize) -> usize {
     let before = &text[..position.min(text.len())];
     before.iter().filter(|&&byte| byte == b'\n').count() + 1

@@ -5,13 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Directory for data that can be computed again; none if the user has none.
-#[must_use]
 pub fn cache_directory() -> Option<PathBuf> {
     Some(dirs::cache_dir()?.join("quarry"))
 }
 
 /// Directory for the state of this machine; none if the user has none.
-#[must_use]
 pub fn state_directory() -> Option<PathBuf> {
     Some(dirs::state_dir().or_else(dirs::data_local_dir)?.join("quarry"))
 }

@@ -23,7 +23,6 @@ pub struct CommitId(pub(crate) [u8; 20]);
 
 impl CommitId {
     /// The id that 40 hexadecimal digits name.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut id = [0; 20];
         if text.len() != 40 || !text.is_ascii() {
@@ -74,7 +73,6 @@ impl LoggedCommit {
     pub const MAX_MESSAGE_BYTES: usize = 2_000;
 
     /// The first line of the message.
-    #[must_use]
     pub fn subject(&self) -> &str {
         self.message.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim()
     }
@@ -119,13 +117,11 @@ pub enum LogError {
 
 impl ChangeLog {
     /// An empty log of a directory.
-    #[must_use]
     pub fn new(tree: &Path) -> Self {
         Self { version: VERSION, tree: tree.to_owned(), ..Self::default() }
     }
 
     /// The log in a file; `None` if there is none that this version can read.
-    #[must_use]
     pub fn open(path: &Path) -> Option<Self> {
         let bytes = quarry_files::read_regular(path, MAX_BYTES).ok()?;
         let log: Self = postcard::from_bytes(&bytes).ok()?;
@@ -151,14 +147,12 @@ impl ChangeLog {
     }
 
     /// The text with a number.
-    #[must_use]
     pub fn text(&self, number: u32) -> &str {
         self.texts.get(number as usize).map_or("", String::as_str)
     }
 
     /// The commits from the one at an index on: the index of each, its files and its functions, with the paths that files
     /// have in the first of them.
-    #[must_use]
     pub fn resolved(&self, from: usize) -> Vec<(usize, Vec<u32>, Vec<Place>)> {
         let mut now: FxHashMap<u32, u32> = FxHashMap::default();
         let mut commits = Vec::with_capacity(self.commits.len().saturating_sub(from));
@@ -185,7 +179,6 @@ pub struct Texts {
 
 impl Texts {
     /// Numbered by their positions.
-    #[must_use]
     pub fn new(all: Vec<String>) -> Self {
         let numbers = all.iter().zip(0..).map(|(text, number)| (text.clone(), number)).collect();
         Self { all, numbers }

@@ -161,13 +161,11 @@ impl Server {
     }
 
     /// Bound address.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Handle that stops the server.
-    #[must_use]
     pub fn stop(&self) -> StopHandle {
         self.stop.clone()
     }

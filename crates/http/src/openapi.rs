@@ -19,7 +19,6 @@ use crate::question::{MAX_QUERY_CHARS, MAX_RESULTS, MAX_TEXT_BYTES};
 type Parameter = (&'static str, Value, bool, &'static str);
 
 /// The OpenAPI description of the HTTP API.
-#[must_use]
 pub fn description() -> Value {
     let mut schemas = SchemaSettings::draft2020_12()
         .for_serialize()

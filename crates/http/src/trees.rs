@@ -109,7 +109,6 @@ impl TreeSummary {
 
 impl Trees {
     /// The trees at paths that people know by `names`, of which several may be the same.
-    #[must_use]
     pub fn new(
         names: &[String],
         defaults: SearchDefaults,

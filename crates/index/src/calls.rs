@@ -77,7 +77,6 @@ pub struct Callee {
 
 impl Calls<CallSite> {
     /// Number of calls matched by name only.
-    #[must_use]
     pub fn n_by_name(&self) -> usize {
         self.found.iter().filter(|site| !site.is_certain).count()
     }
@@ -114,7 +113,6 @@ impl Index {
     /// `index/open`, where the part before the last is a suffix of what contains the definition: types, then the
     /// file. In the order of paths and lines, without repetition even if a definition was split into several units;
     /// if none is spelled like this, those in another case.
-    #[must_use]
     pub fn definitions_of(&self, name: &str, filter: &Filter) -> Vec<Hit> {
         let allowed = self.allowed(filter);
         let parts: Vec<&str> = name.split(SEPARATORS).filter(|part| !part.is_empty()).collect();
@@ -137,7 +135,6 @@ impl Index {
 
     /// At most `limit` definitions whose name contains a text, ignoring case and separators of words: first those that
     /// begin with it, and shorter names before longer ones. Qualifiers count only if the text has one.
-    #[must_use]
     pub fn definitions_like(&self, text: &str, limit: usize) -> Vec<Hit> {
         let wanted = folded(text);
         if wanted.is_empty() {
@@ -163,13 +160,11 @@ impl Index {
 
     /// The function, method or type at a line (1-based) of a file (path relative to the first of the searched paths):
     /// the beginning of the innermost one. `None` if none is indexed.
-    #[must_use]
     pub fn definition_at(&self, path: &str, line: u32) -> Option<Hit> {
         self.definition_at_in(0, path, line)
     }
 
     /// Like [`definition_at`](Self::definition_at), in the searched path with index `root`.
-    #[must_use]
     pub fn definition_at_in(&self, root: usize, path: &str, line: u32) -> Option<Hit> {
         let found = self.unit_at_in(root, path, line)?;
         if !is_definition(found.kind) {
@@ -182,7 +177,6 @@ impl Index {
     }
 
     /// The last line (1-based) of a definition that is given by its beginning, which may be split into several units.
-    #[must_use]
     pub fn last_line(&self, beginning: &Hit) -> u32 {
         let units = self.units_of_files[self.table.units[beginning.unit].file as usize].clone();
         let is_same = |unit: &usize| {
@@ -261,19 +255,16 @@ impl Index {
     }
 
     /// Returns true if a unit is test code.
-    #[must_use]
     pub fn is_test(&self, hit: &Hit) -> bool {
         self.flags(&self.table.units[hit.unit]).contains(FileFlags::TEST)
     }
 
     /// The flags of a unit and of its file.
-    #[must_use]
     pub fn flags_of(&self, hit: &Hit) -> FileFlags {
         self.flags(&self.table.units[hit.unit])
     }
 
     /// The first lines (1-based) of the imports in a unit, as it was indexed.
-    #[must_use]
     pub fn import_lines(&self, hit: &Hit) -> Vec<u32> {
         let file = self.table.file_of(&self.table.units[hit.unit]);
         let language = language_named(self.table.text(file.language));

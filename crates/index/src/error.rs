@@ -14,7 +14,6 @@ use crate::RebuildReason;
 const INDEX_BYTES_PER_SOURCE_BYTE: f64 = 1.2;
 
 /// Estimated size on disk of an index of the listed files, in bytes.
-#[must_use]
 pub fn expected_bytes(listing: &Listing) -> u64 {
     let options = WalkOptions::default();
     let bytes: u64 = listing.files.iter().map(|file| file.max_text_bytes(&options)).sum();
@@ -170,7 +169,6 @@ pub enum Error {
 
 impl Error {
     /// The error for an unknown language, with similar ones.
-    #[must_use]
     pub fn unknown_language(name: &str) -> Self {
         let meant = did_you_mean(name, languages().map(|language| language.name()));
         let hint = meant.unwrap_or_else(|| "`quarry languages` lists all".to_owned());

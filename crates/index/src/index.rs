@@ -83,13 +83,11 @@ impl Index {
     }
 
     /// Number of files of the whole index, including those without units.
-    #[must_use]
     pub fn n_files(&self) -> usize {
         self.table.files.len()
     }
 
     /// Number of units of the whole index.
-    #[must_use]
     pub fn n_units(&self) -> usize {
         self.table.units.len()
     }

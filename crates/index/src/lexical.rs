@@ -67,7 +67,6 @@ pub struct LexicalText<'a> {
 
 impl<'a> LexicalText<'a> {
     /// A text with a single field, such as a document of a data set.
-    #[must_use]
     pub fn body(text: &'a str) -> Self {
         Self { body: Cow::Borrowed(text), ..Self::default() }
     }
@@ -209,7 +208,6 @@ impl LexicalIndex {
     }
 
     /// Number of texts.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.numbering.n_units
     }
@@ -220,7 +218,6 @@ impl LexicalIndex {
     }
 
     /// Returns true if there are no texts.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

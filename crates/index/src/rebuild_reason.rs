@@ -20,7 +20,6 @@ pub struct Changes {
 
 impl Changes {
     /// Total number of files.
-    #[must_use]
     pub fn total(&self) -> usize {
         self.changed + self.new + self.removed
     }

@@ -92,7 +92,6 @@ impl UnitVectors {
 
 impl VectorMatrix {
     /// Quantizes vectors in memory.
-    #[must_use]
     pub fn in_memory(vectors: &Vectors) -> Self {
         let mut rows = Rows::missing(vectors.dimension, vectors.values.len() / vectors.dimension.max(1));
         let values = vectors.values.chunks_exact(vectors.dimension.max(1));
@@ -129,13 +128,11 @@ impl VectorMatrix {
     }
 
     /// Number of rows.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.factors.len()
     }
 
     /// Returns whether there are no rows.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.factors.is_empty()
     }
@@ -145,7 +142,6 @@ impl VectorMatrix {
     ///
     /// # Panics
     /// When `query` has another dimension.
-    #[must_use]
     pub fn similarities(&self, query: &[f32]) -> Vec<f32> {
         let mut similarities = vec![0.0; self.len()];
         self.scan(query, &mut similarities);
@@ -174,7 +170,6 @@ impl VectorMatrix {
     ///
     /// # Panics
     /// When there is no such row.
-    #[must_use]
     pub fn vector(&self, row: usize) -> Vec<f32> {
         self.row(row).iter().map(|&value| f32::from(value) * self.factors[row]).collect()
     }

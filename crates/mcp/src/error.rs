@@ -149,7 +149,6 @@ impl AsRef<dyn Error + 'static> for ToolError {
 
 impl ToolError {
     /// The error and its causes in one line, whatever the names in it hold.
-    #[must_use]
     pub fn report(&self) -> String {
         printable(&with_causes(self)).into_owned()
     }

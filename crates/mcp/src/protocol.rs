@@ -81,7 +81,6 @@ pub fn http_service(
 
 /// The error that answers the body of a request over HTTP, if it is not a message.
 #[cfg(feature = "http")]
-#[must_use]
 pub fn refusal_of(body: &[u8]) -> Option<serde_json::Value> {
     let refused = match message::read(body) {
         Line::One(Message::Bad(refusal)) => refusal,

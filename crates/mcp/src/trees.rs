@@ -34,7 +34,6 @@ pub struct Trees {
 
 impl Trees {
     /// One workspace, whatever a client has open.
-    #[must_use]
     pub fn single(workspace: Arc<Workspace>) -> Self {
         let current = RwLock::new((Vec::new(), workspace));
         Self {
@@ -47,7 +46,6 @@ impl Trees {
     }
 
     /// The trees at some paths, and the roots of a client; these replace the given ones if `gives_way`.
-    #[must_use]
     pub fn new(
         paths: &[PathBuf],
         gives_way: bool,

@@ -147,7 +147,6 @@ impl From<String> for ToolAnswer {
 
 impl Workspace {
     /// The trees at some paths. Nothing is read or indexed before the first call.
-    #[must_use]
     pub fn new(roots: Vec<PathBuf>, choice: OpenChoice) -> Self {
         let session = Session::new(roots.clone(), choice.clone()).lenient().comparing_files();
         let workspace = Self {

@@ -18,7 +18,6 @@ impl Confidence {
     pub const NAMES: [&'static str; 3] = ["max", "std", "diff1"];
 
     /// From the scores of a query's documents, in any order; all 0 without a document.
-    #[must_use]
     pub fn new<Score: Copy + Into<f64>>(scores: &[Score]) -> Self {
         if scores.is_empty() {
             return Self { max: 0.0, std: 0.0, diff1: 0.0 };
@@ -49,7 +48,6 @@ impl Confidence {
 ///
 /// Takes a confidence and the metric's value for each query; of equal confidences the earlier are left out first.
 /// `None` without queries, or if leaving out the worst gains nothing.
-#[must_use]
 pub fn normalized_area_under_abstention(confidences: &[f64], values: &[f64]) -> Option<f64> {
     let n = values.len();
     if n == 0 || confidences.len() != n {

@@ -25,7 +25,6 @@ pub fn check_forecasts(probabilities: &[f64], outcomes: &[bool]) -> Result<(), M
 
 /// Brier score: mean squared difference between probability and outcome, 0 to 1, less is better (Brier, *Verification
 /// of Forecasts Expressed in Terms of Probability*, 1950, in its form for two classes).
-#[must_use]
 pub fn brier_score(probabilities: &[f64], outcomes: &[bool]) -> f64 {
     let squares = probabilities.iter().zip(outcomes).map(|(p, held)| (p - number(*held)).powi(2));
     squares.sum::<f64>() / probabilities.len() as f64
@@ -62,7 +61,6 @@ pub struct Bin {
 /// The bins of a reliability diagram that hold a forecast, probabilities ascending (Murphy and Winkler, *Reliability of
 /// Subjective Probability Forecasts*, 1977), with the borders of scikit-learn's `calibration_curve`. `n_bins` is 1 or
 /// more.
-#[must_use]
 pub fn reliability(probabilities: &[f64], outcomes: &[bool], n_bins: usize, binning: Binning) -> Vec<Bin> {
     let n_bins = n_bins.max(1);
     let share = |i: usize| if i < n_bins { i as f64 * (1.0 / n_bins as f64) } else { 1.0 };
@@ -96,7 +94,6 @@ pub fn reliability(probabilities: &[f64], outcomes: &[bool], n_bins: usize, binn
 /// Expected calibration error: mean over forecasts of the distance between their bin's mean probability and its share
 /// that held; 0 to 1, less is better (Naeini, Cooper and Hauskrecht, *Obtaining Well Calibrated Probabilities Using
 /// Bayesian Binning*, AAAI 2015).
-#[must_use]
 pub fn expected_calibration_error(bins: &[Bin]) -> f64 {
     let gaps = bins.iter().map(|bin| bin.count as f64 * (bin.mean_probability - bin.share_held).abs());
     gaps.sum::<f64>() / bins.iter().map(|bin| bin.count).sum::<usize>() as f64
@@ -116,7 +113,6 @@ pub struct Selective {
 /// The risk–coverage curve: what share of the answers is wrong when only confident ones are given, a point for each
 /// distinct confidence, most confident first (El-Yaniv and Wiener, *On the Foundations of Noise-Free Selective
 /// Classification*, 2010).
-#[must_use]
 pub fn risk_coverage(confidences: &[f64], right: &[bool]) -> Vec<Selective> {
     let mut cases: Vec<(f64, bool)> = confidences.iter().copied().zip(right.iter().copied()).collect();
     cases.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
@@ -138,7 +134,6 @@ pub fn risk_coverage(confidences: &[f64], right: &[bool]) -> Vec<Selective> {
 /// Area under the risk–coverage curve: mean risk over all coverages, those between two points having the risk of the
 /// upper one. 0 to 1, less is better (Geifman, Uziel and El-Yaniv, *Bias-Reduced Uncertainty Estimation for Deep
 /// Neural Classifiers*, ICLR 2019).
-#[must_use]
 pub fn area_under_risk_coverage(curve: &[Selective]) -> f64 {
     let mut covered = 0.0;
     curve

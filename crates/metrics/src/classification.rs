@@ -8,7 +8,6 @@ use serde::Serialize;
 use crate::rank::ratio;
 
 /// Share of the cases that are predicted as they are; 0 without a case.
-#[must_use]
 pub fn accuracy<Class: PartialEq>(truth: &[Class], predicted: &[Class]) -> f64 {
     let right = truth.iter().zip(predicted).filter(|(truth, predicted)| truth == predicted).count();
     ratio(right as f64, truth.len() as f64)
@@ -28,7 +27,6 @@ pub struct ClassScores {
 }
 
 /// Precision, recall and F1 of a class.
-#[must_use]
 pub fn class_scores<Class: PartialEq>(truth: &[Class], predicted: &[Class], class: &Class) -> ClassScores {
     let count = |classes: &[Class]| classes.iter().filter(|other| *other == class).count();
     let both = truth.iter().zip(predicted).filter(|(a, b)| *a == class && *b == class).count() as f64;
@@ -42,7 +40,6 @@ pub fn class_scores<Class: PartialEq>(truth: &[Class], predicted: &[Class], clas
 }
 
 /// Mean F1 over all classes that occur, be it as truth or as prediction; 0 without a case.
-#[must_use]
 pub fn macro_f1<Class: Ord>(truth: &[Class], predicted: &[Class]) -> f64 {
     let mut classes: Vec<&Class> = truth.iter().chain(predicted).collect();
     classes.sort_unstable();
@@ -54,7 +51,6 @@ pub fn macro_f1<Class: Ord>(truth: &[Class], predicted: &[Class]) -> f64 {
 /// Area under the receiver operating characteristic: the chance that a positive case has a greater score than a
 /// negative one, equal scores counting half (Hanley and McNeil, *The Meaning and Use of the Area under a ROC Curve*,
 /// 1982). `None` without a positive or without a negative case. Scores are not NaN.
-#[must_use]
 pub fn roc_auc(positive: &[bool], scores: &[f64]) -> Option<f64> {
     let (mut negatives_below, mut won) = (0_u64, 0.0);
     for group in groups(positive, scores).iter().rev() {
@@ -70,7 +66,6 @@ pub fn roc_auc(positive: &[bool], scores: &[f64]) -> Option<f64> {
 /// Average precision of scores: sum over the distinct scores, largest first, of the precision above and at it times
 /// the recall that it adds (scikit-learn's `average_precision_score`; without equal scores that of a ranking). `None`
 /// without a positive case. Scores are not NaN.
-#[must_use]
 pub fn average_precision(positive: &[bool], scores: &[f64]) -> Option<f64> {
     let (mut positives, mut cases, mut sum) = (0, 0, 0.0);
     for (more_positives, more_negatives) in groups(positive, scores) {

@@ -48,7 +48,6 @@ pub enum Measure {
 impl Measure {
     /// Measures reported by default: `mrr`, `map`, `mrr@10`, and NDCG, recall and precision at
     /// 1, 3, 5, 10, 20, 100 and 1000.
-    #[must_use]
     pub fn standard() -> Vec<Measure> {
         let at_cutoffs = [1, 3, 5, 10, 20, 100, 1000]
             .into_iter()
@@ -60,7 +59,6 @@ impl Measure {
     }
 
     /// Measures compared by default: `mrr`, `map`, `ndcg@10` and `recall@10`.
-    #[must_use]
     pub fn headline() -> Vec<Measure> {
         let (mrr, map) = (Measure::ReciprocalRank(None), Measure::AveragePrecision(None));
         vec![mrr, map, Measure::Ndcg(Some(10)), Measure::Recall(10)]

@@ -85,7 +85,6 @@ fn first_relevant(group: &Group<'_>) -> impl Iterator<Item = f64> + use<> {
 
 /// 1 over the rank of the first relevant document; 0 without one, or with none up to rank `cutoff`. Its mean is MRR
 /// (Voorhees, *The TREC-8 Question Answering Track Report*, 1999).
-#[must_use]
 pub fn reciprocal_rank(hits: &[Hit], cutoff: Option<usize>) -> f64 {
     relevant_groups(hits).next().map_or(0.0, |group| {
         let positions = group.positions_up_to(cutoff.unwrap_or(usize::MAX));
@@ -97,7 +96,6 @@ pub fn reciprocal_rank(hits: &[Hit], cutoff: Option<usize>) -> f64 {
 /// Multi-choice reciprocal rank, its mean being MMRR: mean over all `n_relevant` relevant documents of
 /// 1 / (rank − number of relevant documents before it), 0 for those not found or behind rank `cutoff`; 1 for a
 /// perfect ranking (Gong et al., *CoSQA+*, 2024).
-#[must_use]
 pub fn multi_choice_reciprocal_rank(hits: &[Hit], n_relevant: usize, cutoff: Option<usize>) -> f64 {
     let (mut sum, mut relevant_before) = (0.0, 0);
     for group in relevant_groups(hits) {
@@ -119,7 +117,6 @@ pub fn multi_choice_reciprocal_rank(hits: &[Hit], n_relevant: usize, cutoff: Opt
 
 /// Mean over all `n_relevant` relevant documents of the precision at their ranks, 0 for those not found or behind
 /// rank `cutoff`. Its mean is MAP (Buckley and Voorhees, *Evaluating Evaluation Measure Stability*, SIGIR 2000).
-#[must_use]
 pub fn average_precision(hits: &[Hit], n_relevant: usize, cutoff: Option<usize>) -> f64 {
     let (mut sum, mut relevant_before) = (0.0, 0);
     for group in relevant_groups(hits) {
@@ -137,7 +134,6 @@ pub fn average_precision(hits: &[Hit], n_relevant: usize, cutoff: Option<usize>)
 /// Discounted cumulative gain of the first `cutoff` over that of the best order of `grades`, the grades of all
 /// judged documents (any order); discount log2(rank + 1) (Järvelin and Kekäläinen, *Cumulated Gain-Based Evaluation
 /// of IR Techniques*, 2002, with the discount of Burges et al., 2005).
-#[must_use]
 pub fn ndcg(hits: &[Hit], grades: &[i32], cutoff: Option<usize>, gain: Gain) -> f64 {
     let cutoff = cutoff.unwrap_or(usize::MAX);
     let mut ideal: Vec<i32> = grades.iter().copied().filter(|grade| *grade > 0).collect();
@@ -156,25 +152,21 @@ pub fn ndcg(hits: &[Hit], grades: &[i32], cutoff: Option<usize>, gain: Gain) -> 
 }
 
 /// Share of the `n_relevant` relevant documents that stand among the first `k`.
-#[must_use]
 pub fn recall_at(hits: &[Hit], n_relevant: usize, k: usize) -> f64 {
     ratio(relevant_up_to(hits, k), n_relevant as f64)
 }
 
 /// Share of the first `k` positions that hold a relevant document.
-#[must_use]
 pub fn precision_at(hits: &[Hit], k: usize) -> f64 {
     ratio(relevant_up_to(hits, k), k as f64)
 }
 
 /// Precision at the number of relevant documents, `n_relevant`.
-#[must_use]
 pub fn r_precision(hits: &[Hit], n_relevant: usize) -> f64 {
     precision_at(hits, n_relevant)
 }
 
 /// 1 if a relevant document stands among the first `k`, else 0; also called success.
-#[must_use]
 pub fn hit_rate_at(hits: &[Hit], k: usize) -> f64 {
     let first = relevant_groups(hits).next();
     first.map_or(0.0, |group| match group.positions_up_to(k) {
@@ -185,7 +177,6 @@ pub fn hit_rate_at(hits: &[Hit], k: usize) -> f64 {
 
 /// 1 if all `n_relevant` relevant documents stand among the first `k`, else 0; 0 without one. Its mean is Acc@k of issue
 /// localization (Chen et al., *LocAgent: Graph-Guided LLM Agents for Code Localization*, 2025).
-#[must_use]
 pub fn accuracy_at(hits: &[Hit], n_relevant: usize, k: usize) -> f64 {
     let n_found: usize = relevant_groups(hits).map(|group| group.n_relevant).sum();
     if n_relevant == 0 || n_found < n_relevant {
@@ -203,7 +194,6 @@ pub fn accuracy_at(hits: &[Hit], n_relevant: usize, k: usize) -> f64 {
 /// of 1 − min(judged not relevant documents before it, R) / min(N, R), with R = `n_relevant` and N =
 /// `n_nonrelevant`; 0 for those not found, unjudged documents ignored (Buckley and Voorhees, *Retrieval Evaluation
 /// with Incomplete Information*, SIGIR 2004, as trec_eval has it since version 8).
-#[must_use]
 pub fn bpref(hits: &[Hit], n_relevant: usize, n_nonrelevant: usize) -> f64 {
     let smaller = n_relevant.min(n_nonrelevant) as f64;
     let kept = |before: usize| 1.0 - ratio(before.min(n_relevant) as f64, smaller);
@@ -221,7 +211,6 @@ pub fn bpref(hits: &[Hit], n_relevant: usize, n_nonrelevant: usize) -> f64 {
 /// Rank-biased precision: (1 − p) times the sum of p^(rank − 1) over the relevant documents, with `persistence` p
 /// in 0..1. 1 for an endless ranking of relevant documents only (Moffat and Zobel, *Rank-Biased Precision for
 /// Measurement of Retrieval Effectiveness*, 2008).
-#[must_use]
 pub fn rank_biased_precision(hits: &[Hit], persistence: f64) -> f64 {
     let weight = |rank: usize| persistence.powf((rank - 1) as f64);
     let weights = relevant_groups(hits).map(|group| {
@@ -233,7 +222,6 @@ pub fn rank_biased_precision(hits: &[Hit], persistence: f64) -> f64 {
 
 /// Share of the first `k` documents that are judged, relevant or not; of all `n_documents` where the ranking holds
 /// fewer than `k`. 0 for an empty ranking.
-#[must_use]
 pub fn judged_at(hits: &[Hit], n_documents: usize, k: usize) -> f64 {
     let judged = groups(hits)
         .map(|group| group.hits.len() as f64 * (group.positions_up_to(k) as f64 / group.size as f64));

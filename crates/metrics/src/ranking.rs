@@ -19,7 +19,6 @@ pub struct Hit {
 
 impl Hit {
     /// A document with a position of its own.
-    #[must_use]
     pub fn new(rank: usize, grade: i32) -> Self {
         Self { rank, tied: 1, grade }
     }
@@ -36,7 +35,6 @@ pub struct Ranking {
 
 impl Ranking {
     /// The condensed list: the ranking without its unjudged documents (Sakai, *Alternatives to Bpref*, SIGIR 2007).
-    #[must_use]
     pub fn condensed(&self) -> Self {
         let mut hits = Vec::with_capacity(self.hits.len());
         for group in tied_groups(&self.hits) {

@@ -22,7 +22,6 @@ impl Recalibration {
     /// The most likely one of these confidences, 0 to 1, with whether what they are of held. Lists have the
     /// same length. If there is nothing to fit, confidences stay unchanged; where they are all equal, the slope is
     /// what a very small weight decay leaves.
-    #[must_use]
     pub fn fit(confidences: &[f64], held: &[bool]) -> Self {
         if confidences.is_empty() {
             return Self { slope: 1.0, intercept: 0.0 };
@@ -54,7 +53,6 @@ const DECAY: f64 = 1e-6;
 /// The probability of each confidence by a [`Recalibration`] of the others: cases are put into `n_folds` parts, all of
 /// a group into one, and the recalibration of each part is fitted to the other parts. Groups go to the part with the
 /// fewest cases so far, in the order in which they occur. Lists have the same length; `n_folds` is 2 or more.
-#[must_use]
 pub fn cross_validated<G: Eq + Hash>(
     confidences: &[f64],
     held: &[bool],

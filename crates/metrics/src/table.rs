@@ -28,7 +28,6 @@ pub enum Layout {
 
 impl Table {
     /// A table without rows.
-    #[must_use]
     pub fn new(header: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { header: header.into_iter().map(Into::into).collect(), rows: Vec::new(), left: vec![0] }
     }
@@ -55,19 +54,16 @@ impl Table {
     }
 
     /// The headings.
-    #[must_use]
     pub fn header(&self) -> &[String] {
         &self.header
     }
 
     /// The rows, each as long as the header.
-    #[must_use]
     pub fn rows(&self) -> &[Vec<String>] {
         &self.rows
     }
 
     /// The table as text that ends with a line break.
-    #[must_use]
     pub fn render(&self, layout: Layout) -> String {
         match layout {
             Layout::Text => self.text(),
@@ -155,7 +151,6 @@ pub enum Section {
 
 impl Sections {
     /// Nothing yet.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -195,7 +190,6 @@ impl Sections {
     }
 
     /// All sections as text; in every other layout the tables alone, with a blank line between two.
-    #[must_use]
     pub fn render(&self, layout: Layout) -> String {
         let mut out = String::new();
         for section in &self.0 {

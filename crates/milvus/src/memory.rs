@@ -18,7 +18,6 @@ struct EngineState {
 
 impl MemoryEngine {
     /// Number of records and of units.
-    #[must_use]
     pub fn sizes(&self) -> (usize, usize) {
         let stored = self.stored();
         (stored.records.len(), stored.units.len())

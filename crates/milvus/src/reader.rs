@@ -145,13 +145,11 @@ impl Reader {
     }
 
     /// The trees, in the order of their numbers.
-    #[must_use]
     pub fn trees(&self) -> &[ServedTree] {
         &self.trees
     }
 
     /// Numbers of files and units of all trees, as last seen.
-    #[must_use]
     pub fn totals(&self) -> Totals {
         self.snapshot().totals
     }

@@ -330,7 +330,6 @@ impl Session {
 
     /// Registers a test program that [`Session::run_test`] then runs. False if one of this person is still running, they
     /// have not answered the item without a test yet, or there is nothing to run.
-    #[must_use]
     pub fn begin_test(&self, person: &str, item: i64, source: &str, comment: &str) -> bool {
         let Some(position) = position(&self.form, item) else { return false };
         let mut state = self.state();

@@ -98,13 +98,11 @@ pub struct Related {
 
 impl Related {
     /// Returns whether nothing was found.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.results.is_empty() && self.commits.as_ref().is_none_or(Vec::is_empty)
     }
 
     /// Describes the extent of the history in a few words.
-    #[must_use]
     pub fn histories(&self) -> String {
         let mut sentences: Vec<String> = self.history.iter().map(HistoryView::sentence).collect();
         sentences.dedup();

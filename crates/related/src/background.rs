@@ -65,13 +65,11 @@ impl Default for Background {
 
 impl Background {
     /// Keeps what it reads in the cache of these directories.
-    #[must_use]
     pub fn new(user: &UserDirectories) -> Self {
         Self { cache: tree::cache(user), reading: Arc::default(), last: Mutex::default() }
     }
 
     /// The relations of a tree, with as much of its history as is read.
-    #[must_use]
     pub fn get(&self, tree: &Tree) -> Arc<RelatedTree> {
         self.start(tree);
         let state = self.reading.lock();

@@ -38,7 +38,6 @@ pub struct Changes {
 
 impl Changes {
     /// Joins histories with the definitions that a tree has now.
-    #[must_use]
     pub fn new(relations: &Relations, names: &dyn Fn(usize) -> String, roots: Vec<LoggedRoot>) -> Self {
         let mut found = Self {
             of_candidate: vec![Vec::new(); relations.candidates.len()],
@@ -105,13 +104,11 @@ impl Changes {
     }
 
     /// Number of commits.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.commits.len()
     }
 
     /// Returns whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.commits.is_empty()
     }

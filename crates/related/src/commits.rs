@@ -72,7 +72,6 @@ pub struct FileHistory {
 impl RelatedTree {
     /// The history of a file, given by the number of the searched path and the path relative to that, with at most
     /// `limit` commits.
-    #[must_use]
     pub fn file_history(&self, tree: &Tree, root: usize, path: &str, limit: usize) -> FileHistory {
         let Self { relations, changes, .. } = self;
         let mut found = FileHistory { definitions: Vec::new(), commits: Vec::new(), n_commits: 0 };

@@ -12,7 +12,6 @@ pub(crate) struct ChangedFile {
 }
 
 /// The files that a diff changes or adds; those that it removes have no lines left.
-#[must_use]
 pub(crate) fn changed_files(diff: &str) -> Vec<ChangedFile> {
     let mut files: Vec<ChangedFile> = Vec::new();
     let (mut line, mut n_before, mut n_after) = (0_u32, 0_u32, 0_u32);

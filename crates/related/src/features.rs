@@ -24,7 +24,6 @@ macro_rules! features {
 
         impl Features {
             /// Their values, in the order of [`FEATURES`].
-            #[must_use]
             pub fn values(&self) -> [f32; FEATURES.len()] {
                 [$(self.$name,)*]
             }
@@ -115,14 +114,12 @@ features! {
 
 impl Features {
     /// Those with some values, in the order of [`FEATURES`]; missing values are 0.
-    #[must_use]
     pub fn from_values(values: &[f32]) -> Self {
         let mut rest = values.iter().copied();
         Self::read(&mut || rest.next().unwrap_or_default())
     }
 
     /// Returns true if a place of a class has a reason, as far as features show that.
-    #[must_use]
     pub fn has_evidence(&self, class: Class) -> bool {
         let is_any = |values: &[f32]| values.iter().any(|value| *value > 0.0);
         let of_history = [self.together, self.file_share];

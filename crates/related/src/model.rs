@@ -56,7 +56,6 @@ static SHIPPED: LazyLock<Scorer> = LazyLock::new(|| {
 
 impl Scorer {
     /// The scorer of a model.
-    #[must_use]
     pub fn new(model: &Model) -> Self {
         let class = |class: Class| {
             let Some(regression) = model.classes.get(&class) else { return (0.0, [0.0; N_FEATURES]) };
@@ -69,13 +68,11 @@ impl Scorer {
     }
 
     /// The one that the program has.
-    #[must_use]
     pub fn shipped() -> &'static Self {
         &SHIPPED
     }
 
     /// The probability that a place changes with a target.
-    #[must_use]
     pub fn probability(&self, class: Class, features: &Features) -> f32 {
         let (intercept, weights) = &self.classes[class as usize];
         let sum: f32 = features.values().iter().zip(weights).map(|(value, weight)| value * weight).sum();

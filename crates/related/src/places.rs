@@ -210,7 +210,6 @@ impl<'a> Sources<'a> {
     }
 
     /// The class of a place.
-    #[must_use]
     pub fn class(&self, candidate: u32) -> Class {
         let found = &self.relations.candidates[candidate as usize];
         let file = &self.relations.files[found.file as usize];
@@ -524,7 +523,6 @@ impl CommitView {
     }
 
     /// The day of the change in UTC, as `2026-11-29`.
-    #[must_use]
     pub fn day(&self) -> String {
         // Hinnant, *chrono-Compatible Low-Level Date Algorithms*, `civil_from_days`.
         let days = self.time.div_euclid(86_400) + 719_468;
@@ -539,7 +537,6 @@ impl CommitView {
     }
 
     /// The id as people quote it.
-    #[must_use]
     pub fn short_id(&self) -> &str {
         self.id.get(..10).unwrap_or(&self.id)
     }

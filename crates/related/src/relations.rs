@@ -147,7 +147,6 @@ impl Relations {
     /// The relations of a tree; a file provides those of unchanged files, and is replaced if it lacks any. Failing to
     /// write it is not an error: it is a cache. `on_progress` is called with the number of files that were read, and
     /// the number to read.
-    #[must_use]
     pub fn open(index: &Index, kept_at: Option<&Path>, on_progress: &(dyn Fn(usize, usize) + Sync)) -> Self {
         let before = kept_at.and_then(Stored::read).unwrap_or_default();
         let files: Vec<LinkedFile> = index.linked_files().collect();
@@ -286,7 +285,6 @@ impl Relations {
     }
 
     /// The number of the place that has a unit of the index, if any has.
-    #[must_use]
     pub fn number_of(&self, unit: usize) -> Option<u32> {
         self.of_unit.get(unit).copied().filter(|candidate| *candidate != NONE)
     }
@@ -299,7 +297,6 @@ impl Relations {
     }
 
     /// The first definition of a file with a name; without a name, the first of the file.
-    #[must_use]
     pub fn unit_named(&self, index: &Index, root: usize, path: &str, name: &str) -> Option<usize> {
         let is_it = |unit: &usize| name.is_empty() || index.linked_unit(*unit).name == name;
         self.units_of_file(root, path).into_iter().find(is_it)
@@ -310,13 +307,11 @@ impl Relations {
     }
 
     /// Number of definitions and sections.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.candidates.len()
     }
 
     /// Returns whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.candidates.is_empty()
     }

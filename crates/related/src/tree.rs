@@ -102,7 +102,6 @@ impl HistoryView {
     }
 
     /// The state in a few words.
-    #[must_use]
     pub fn sentence(&self) -> String {
         let counted = quarry_text::counted(self.commits, "commit");
         match self {
@@ -127,7 +126,6 @@ pub struct RelatedTree {
 
 impl RelatedTree {
     /// Opens them for a tree, and reads what is new. A missing history is not an error.
-    #[must_use]
     pub fn open(tree: &Tree, options: &OpenOptions) -> Self {
         let (index, roots) = (&tree.index, roots_of(tree));
         let all: Vec<&str> = roots.iter().map(String::as_str).collect();
@@ -174,7 +172,6 @@ pub(crate) fn read_histories(roots: &[String], options: &OpenOptions) -> (bool, 
 }
 
 /// The extent of a tree's history, without reading more.
-#[must_use]
 pub fn history_status(root: &Path) -> Option<HistoryView> {
     let root = root.to_string_lossy();
     let place = OpenOptions::default().place(&[&root])?;

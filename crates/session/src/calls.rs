@@ -204,7 +204,6 @@ pub struct CallsQuestion<'a> {
 
 impl DefinitionView {
     /// The view of a unit.
-    #[must_use]
     pub fn new(tree: &Tree, hit: &Hit) -> Self {
         Self {
             root: tree.root_of(hit),
@@ -223,7 +222,6 @@ impl DefinitionView {
 }
 
 /// The object of `callers --json`.
-#[must_use]
 pub fn callers(tree: &Tree, question: &CallsQuestion, calls: &Calls<CallSite>) -> Callers {
     let sites = &calls.found;
     let view = |site: &CallSite| {
@@ -261,7 +259,6 @@ pub fn callers(tree: &Tree, question: &CallsQuestion, calls: &Calls<CallSite>) -
 }
 
 /// The object of `callees --json`; `found` has the callees of each definition.
-#[must_use]
 pub fn callees(tree: &Tree, question: &CallsQuestion, found: &[Calls<Callee>]) -> Callees {
     let view = |(hit, callees): (&Hit, &Calls<Callee>)| {
         let callees = &callees.found;

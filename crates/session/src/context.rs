@@ -167,7 +167,6 @@ pub(crate) fn prefixed(hit: &Hit, prefixes: &[String]) -> String {
 }
 
 /// Number of tokens of the files that units are in, each counted once.
-#[must_use]
 pub fn file_tokens(index: &Index, units: &[usize]) -> usize {
     let hits: Vec<Hit> = units.iter().map(|unit| index.unit(*unit)).collect();
     let mut files: BTreeMap<(usize, &str), &Hit> = BTreeMap::new();
@@ -179,7 +178,6 @@ pub fn file_tokens(index: &Index, units: &[usize]) -> usize {
 }
 
 /// The text about a search that found nothing, or nothing that clearly answers.
-#[must_use]
 pub fn no_answer_heading(is_empty: bool, is_filtered: bool) -> String {
     let advice = "Try other words for what the code does, or the name of a symbol";
     let filters = if is_filtered { ", or fewer filters" } else { "" };

@@ -75,7 +75,6 @@ pub(crate) fn find(index: &Index, filter: &Filter, expressions: &[Expression]) -
 }
 
 /// Matches of expressions in a line, ascending and disjoint; empty ones are left out.
-#[must_use]
 pub(crate) fn ranges(expressions: &[Expression], line: &str) -> Vec<Range<usize>> {
     let all = expressions.iter().flat_map(|expression| expression.regex.find_iter(line));
     let mut all: Vec<Range<usize>> =

@@ -23,13 +23,11 @@ pub struct Facets {
 
 impl Facets {
     /// Number of the units.
-    #[must_use]
     pub fn n_units(&self) -> usize {
         self.roots.iter().map(|(_, n)| n).sum()
     }
 
     /// The facets of some units, whose search was narrowed to `directory` unless that is empty.
-    #[must_use]
     pub fn new(hits: &[Hit], directory: &str) -> Self {
         let mut roots: BTreeMap<usize, usize> = BTreeMap::new();
         for hit in hits {

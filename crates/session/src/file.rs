@@ -39,7 +39,6 @@ pub struct UnitOfFile {
 
 /// The units of an indexed file, or the innermost one at a line with its source. `None` if no such file is indexed, or
 /// no unit is at the line.
-#[must_use]
 pub fn file(tree: &Tree, root: usize, path: &str, line: Option<u32>) -> Option<FileView> {
     let file = tree.index.file(root, path)?;
     let view = |hit: quarry_index::Hit, source: Option<String>| UnitOfFile {

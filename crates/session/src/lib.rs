@@ -54,7 +54,6 @@ pub use tree::{Elsewhere, Need, SharedTree, Tree, TreeError};
 use std::time::Duration;
 
 /// Milliseconds, to the microsecond.
-#[must_use]
 pub fn milliseconds(duration: Duration) -> f64 {
     duration.as_micros() as f64 / 1000.0
 }

@@ -33,7 +33,6 @@ impl Quality {
     pub const NAMES: [&str; 4] = ["auto", "fast", "best", "balanced"];
 
     /// The quality of a name or alias.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "auto" => Some(Self::Auto),
@@ -137,7 +136,6 @@ pub fn reranker(directories: &[PathBuf]) -> Result<PathBuf, EmbedError> {
 }
 
 /// Returns whether [`Quality::Auto`] can re-rank.
-#[must_use]
 pub fn can_rerank(directories: &[PathBuf]) -> bool {
     cfg!(feature = "transformers") && shipped::reranker(directories).is_ok()
 }
@@ -158,7 +156,6 @@ fn with_stored_reranker(
 }
 
 /// The path to pass to [`load`] for a model that was named; none for the built-in one.
-#[must_use]
 pub fn named(path: &Path) -> Option<&Path> {
     (path != Path::new(BUILTIN)).then_some(path)
 }

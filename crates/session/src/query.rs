@@ -83,7 +83,6 @@ pub struct PatternError {
 
 impl PatternError {
     /// The message, and below it the place in the expression with a caret.
-    #[must_use]
     pub fn with_place(&self) -> String {
         format!("{self}:\n{}", self.source)
     }
@@ -91,7 +90,6 @@ impl PatternError {
 
 impl Query {
     /// A query of words alone; nothing in the text is syntax.
-    #[must_use]
     pub fn plain(text: &str) -> Self {
         Self { text: text.to_owned(), words: text.to_owned(), ..Self::default() }
     }
@@ -193,7 +191,6 @@ impl Query {
     }
 
     /// Returns true if words rank the results.
-    #[must_use]
     pub fn is_ranked(&self) -> bool {
         !self.words.trim().is_empty()
     }
@@ -205,7 +202,6 @@ impl Query {
     }
 
     /// Returns true if lines have to match.
-    #[must_use]
     pub fn is_exact(&self) -> bool {
         !self.expressions.is_empty()
     }

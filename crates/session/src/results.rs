@@ -20,7 +20,6 @@ pub const KINDS: [(&str, UnitKind); 5] = [
 ];
 
 /// The word for a kind.
-#[must_use]
 pub fn kind_name(kind: UnitKind) -> &'static str {
     KINDS.iter().find(|(_, known)| *known == kind).map_or("", |(name, _)| name)
 }
@@ -53,7 +52,6 @@ pub struct DisplayOptions {
 }
 
 /// The roots of an answer: that of a single path, or those of several.
-#[must_use]
 pub fn roots(tree: &Tree, n_paths: usize) -> (Option<String>, Vec<String>) {
     let mut roots = tree.roots();
     if n_paths == 1 { (roots.pop(), roots) } else { (None, roots) }
@@ -81,7 +79,6 @@ pub struct ChangedFile {
 
 impl BehindView {
     /// The changed files of a tree; none if its index is up to date.
-    #[must_use]
     pub fn for_tree(tree: &Tree) -> Option<Self> {
         let behind = tree.changed_files()?;
         let file =
@@ -299,7 +296,6 @@ pub struct Block {
 
 impl Block {
     /// The text without line numbers.
-    #[must_use]
     pub fn text(&self) -> String {
         self.lines.iter().map(|(_, line)| line.as_str()).collect::<Vec<_>>().join("\n")
     }

@@ -135,13 +135,11 @@ pub struct Marks {
 
 impl Marks {
     /// The marks of a query whose words have these terms.
-    #[must_use]
     pub fn from_query(query: &Query, terms: Vec<String>) -> Self {
         Self { expressions: query.expressions.clone(), terms }
     }
 
     /// The parts of a line that matched an expression; without expressions, those with a term.
-    #[must_use]
     pub fn ranges(&self, line: &str) -> Vec<Range<usize>> {
         match self.expressions.as_slice() {
             [] => snippet::matches(line, &self.terms),
@@ -312,7 +310,6 @@ pub fn similar(
 
 impl<'a> UnitsRequest<'a> {
     /// Any units, ranked with these weights, for the default threshold.
-    #[must_use]
     pub fn new(ranking: &'a RankingWeights) -> Self {
         Self {
             filter: None,
@@ -372,7 +369,6 @@ fn in_order(
 
 impl<Q> SearchResults<Q> {
     /// The facets of the results if there were no maximum, below `directory`, to which the search was narrowed.
-    #[must_use]
     pub fn facets(&self, tree: &Tree, directory: &str) -> Facets {
         let units: Vec<Hit> = match &self.ranked {
             Some(ranked) if self.expressions.is_empty() => {
@@ -384,7 +380,6 @@ impl<Q> SearchResults<Q> {
     }
 
     /// The marks of the parts of a line that matched.
-    #[must_use]
     pub fn marks(&self) -> Marks {
         Marks { expressions: self.expressions.clone(), terms: self.terms.clone() }
     }
@@ -465,7 +460,6 @@ impl<Q> SearchResults<Q> {
     /// The most relevant lines of the hit at a position, at most `max_lines`, with their 1-based numbers in the file: the
     /// first one from where the unit begins, or with expressions those that match. On request, the declaration is left out.
     /// None if the file has been removed since the index was opened.
-    #[must_use]
     pub fn unit_lines(
         &self,
         index: &Index,
@@ -489,7 +483,6 @@ impl<Q> SearchResults<Q> {
 }
 
 /// Bytes of source in a result: those of all blocks, although programs are sent only the first one.
-#[must_use]
 pub fn n_bytes(result: &ResultView) -> usize {
     let blocks = result.unit.iter().flat_map(|unit| &unit.blocks);
     blocks.flat_map(|block: &Block| &block.lines).map(|(_, line)| line.len() + 1).sum()

@@ -73,7 +73,6 @@ pub struct Models {
 
 impl Models {
     /// Models; those that come with the program are in one of `directories`.
-    #[must_use]
     pub fn in_directories(directories: Vec<PathBuf>) -> Self {
         Self { directories, loaded: Arc::default() }
     }
@@ -91,7 +90,6 @@ impl Models {
 
 impl OpenChoice {
     /// The options of a tree with these settings. Settings count less than what an index remembers.
-    #[must_use]
     pub fn options(&self, settings: &Settings) -> OpenOptions {
         let of_settings =
             WalkChoice { max_bytes: settings.get(|layer| layer.max_bytes), ..WalkChoice::default() };
@@ -261,13 +259,11 @@ struct State(u64);
 
 impl Session {
     /// The directories of the user whose indexes are opened.
-    #[must_use]
     pub fn user(&self) -> &UserDirectories {
         &self.choice.user
     }
 
     /// The trees at some paths. They are opened when they are asked first.
-    #[must_use]
     pub fn new(paths: Vec<PathBuf>, choice: OpenChoice) -> Self {
         let update = if choice.measured.is_some() { Update::Never } else { Update::IfPossible };
         Self {
@@ -331,13 +327,11 @@ impl Session {
     }
 
     /// The index as it was opened last.
-    #[must_use]
     pub fn opened(&self) -> Option<Arc<Snapshot>> {
         lock(&self.opened).clone()
     }
 
     /// The paths, as given.
-    #[must_use]
     pub fn paths(&self) -> &[PathBuf] {
         &self.paths
     }
@@ -653,13 +647,11 @@ impl Session {
 
 impl Snapshot {
     /// The tree, with no file read yet.
-    #[must_use]
     pub fn tree(&self) -> Tree {
         self.tree.tree()
     }
 
     /// The tree, for other threads.
-    #[must_use]
     pub fn shared(&self) -> &SharedTree {
         &self.tree
     }

@@ -107,14 +107,12 @@ pub struct SearchDefaults {
 
 impl SearchDefaults {
     /// A request for at most `limit` units.
-    #[must_use]
     pub fn request<'a>(&'a self, filter: &'a Filter, limit: usize) -> UnitsRequest<'a> {
         let threshold = self.threshold;
         UnitsRequest { filter: Some(filter), limit, threshold, ..UnitsRequest::new(&self.ranking) }
     }
 
     /// Lines of units that programs are sent.
-    #[must_use]
     pub fn shown(&self) -> DisplayOptions {
         let excerpt = match self.lines {
             0 => Excerpt::All,

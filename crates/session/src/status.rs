@@ -85,7 +85,6 @@ pub struct SkippedView {
 
 impl StatusView {
     /// The view of a status.
-    #[must_use]
     pub fn new(status: Status) -> Self {
         Self {
             root: status.root,

@@ -23,7 +23,6 @@ pub struct BudgetedText {
 
 impl BudgetedText {
     /// Begins with a heading, which always fits.
-    #[must_use]
     pub fn new(heading: &str, max_tokens: usize) -> Self {
         let n_left = max_tokens.saturating_sub(RESERVED_TOKENS + count_tokens(heading));
         Self { text: heading.to_owned(), n_left }
@@ -49,13 +48,11 @@ impl BudgetedText {
 }
 
 /// A line of a file after its number and the gutter, cut if it is too long.
-#[must_use]
 pub fn numbered(number: u32, line: &str) -> String {
     content(&number.to_string(), line)
 }
 
 /// Text from a file that is not one of its lines, such as a signature, after the gutter.
-#[must_use]
 pub fn unnumbered(text: &str) -> String {
     content("", text)
 }
@@ -66,7 +63,6 @@ fn content(number: &str, text: &str) -> String {
 }
 
 /// A name or path from the tree, in quotes unless it is one plain word.
-#[must_use]
 pub fn quoted(name: &str) -> Cow<'_, str> {
     let is_odd = |c: char| c.is_whitespace() || matches!(c, '"' | '|' | '\\');
     match printable(name) {
@@ -84,7 +80,6 @@ fn shortened(line: &str) -> String {
 }
 
 /// [`quoted`], at most `MAX_LINE_CHARS` characters of it.
-#[must_use]
 pub fn quoted_start(name: &str) -> String {
     match name.char_indices().nth(MAX_LINE_CHARS) {
         Some((end, _)) => format!("{}…", quoted(&name[..end])),
@@ -93,20 +88,17 @@ pub fn quoted_start(name: &str) -> String {
 }
 
 /// Kind of a unit, and its name if it has one.
-#[must_use]
 pub fn unit_label(kind: UnitKind, name: &str) -> String {
     let kind = kind_name(kind);
     if name.is_empty() { kind.to_owned() } else { format!("{kind} {}", quoted_start(name)) }
 }
 
 /// Location of a unit, and its kind.
-#[must_use]
 pub fn position(hit: &Hit) -> String {
     position_to(hit, hit.end_line)
 }
 
 /// Location of a definition, given by its beginning, and its kind.
-#[must_use]
 pub fn position_to(hit: &Hit, end_line: u32) -> String {
     let Hit { path, start_line, kind, name, .. } = hit;
     format!("{}:{start_line}-{end_line} {}", quoted(path), unit_label(*kind, name))

@@ -40,7 +40,6 @@ static RANKS: LazyLock<Ranks> = LazyLock::new(|| {
     std::iter::from_fn(token).zip(0..).collect()
 });
 
-#[must_use]
 pub fn count_tokens(text: &str) -> usize {
     words(text).map(|word| count_word(word.as_bytes(), &RANKS)).sum()
 }

@@ -67,7 +67,6 @@ impl SharedTree {
     }
 
     /// A tree that has read no file yet.
-    #[must_use]
     pub fn tree(&self) -> Tree {
         self.with(Arc::clone(&self.index))
     }
@@ -84,13 +83,11 @@ impl SharedTree {
     }
 
     /// Returns true if it is stored elsewhere.
-    #[must_use]
     pub fn is_elsewhere(&self) -> bool {
         self.elsewhere.is_some()
     }
 
     /// Number of units and of files.
-    #[must_use]
     pub fn sizes(&self) -> (usize, usize) {
         self.tree().sizes()
     }
@@ -149,7 +146,6 @@ impl Tree {
 
     /// Trees that are stored elsewhere; `roots` are the directories in which they were indexed, and `index` has none of
     /// their files.
-    #[must_use]
     pub fn elsewhere(roots: &[PathBuf], index: Index, elsewhere: Arc<dyn Elsewhere>) -> Self {
         let root = |path: &PathBuf| Root { absolute: path.clone(), base: path.clone() };
         let roots = roots.iter().map(root).collect();
@@ -158,26 +154,22 @@ impl Tree {
     }
 
     /// Returns true if it is stored elsewhere.
-    #[must_use]
     pub fn is_elsewhere(&self) -> bool {
         self.elsewhere.is_some()
     }
 
     /// The files that have changed since it was indexed, if it is being refreshed.
-    #[must_use]
     pub fn changed_files(&self) -> Option<&Arc<Behind>> {
         self.behind.as_ref()
     }
 
     /// Number of units and of files.
-    #[must_use]
     pub fn sizes(&self) -> (usize, usize) {
         let here = || self.index.sizes_of_roots();
         self.elsewhere.as_ref().map_or_else(here, |elsewhere| elsewhere.sizes())
     }
 
     /// The data shared between threads; [`SharedTree::tree`] makes a tree from it.
-    #[must_use]
     pub fn shared(&self) -> SharedTree {
         let (index, roots) = (Arc::clone(&self.index), Arc::clone(&self.roots));
         SharedTree { index, roots, elsewhere: self.elsewhere.clone(), behind: self.behind.clone() }
@@ -216,7 +208,6 @@ impl Tree {
     }
 
     /// Prefix of the paths of results in each of several searched paths; empty for one.
-    #[must_use]
     pub fn prefixes(&self) -> Vec<String> {
         match self.n_paths() {
             1 => Vec::new(),
@@ -225,14 +216,12 @@ impl Tree {
     }
 
     /// The names of the searched paths, by their numbers: those of their directories.
-    #[must_use]
     pub fn names(&self) -> Vec<String> {
         let name = |root: &Root| root.absolute.file_name().map(|name| name.to_string_lossy().into_owned());
         self.roots.iter().map(|root| name(root).unwrap_or_default()).collect()
     }
 
     /// Number of the searched paths.
-    #[must_use]
     pub fn n_paths(&self) -> usize {
         self.roots.len()
     }

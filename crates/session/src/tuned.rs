@@ -29,13 +29,11 @@ pub struct Tuned {
 }
 
 /// The directory of all tuned models; none if this user has no state directory.
-#[must_use]
 pub fn directory() -> Option<PathBuf> {
     Some(quarry_files::state_directory()?.join("tuned"))
 }
 
 /// The directory of a tree, by its canonical path.
-#[must_use]
 pub fn directory_of(tree: &Path) -> Option<PathBuf> {
     let hash = xxh3_128(tree.as_os_str().as_encoded_bytes());
     Some(directory()?.join(format!("{hash:032x}")))
@@ -43,7 +41,6 @@ pub fn directory_of(tree: &Path) -> Option<PathBuf> {
 
 impl Tuned {
     /// The model of the nearest of `path` and the directories around it.
-    #[must_use]
     pub fn nearest(path: &Path) -> Option<Self> {
         // Nearly always the case, and then nothing else is looked at.
         if !directory()?.is_dir() {
@@ -53,7 +50,6 @@ impl Tuned {
     }
 
     /// The model of a tree, by its canonical path.
-    #[must_use]
     pub fn for_tree(tree: &Path) -> Option<Self> {
         let tuned = Self::read(&directory_of(tree)?)?;
         // A copied record belongs to another tree.
@@ -61,20 +57,17 @@ impl Tuned {
     }
 
     /// The record in the directory of a tree.
-    #[must_use]
     pub fn read(directory: &Path) -> Option<Self> {
         let bytes = quarry_files::read_regular(&directory.join(RECORD), MAX_BYTES).ok()?;
         serde_json::from_slice(&bytes).ok()
     }
 
     /// The path of the record.
-    #[must_use]
     pub fn record(&self) -> Option<PathBuf> {
         Some(directory_of(&self.tree)?.join(RECORD))
     }
 
     /// The path of the model.
-    #[must_use]
     pub fn path(&self) -> Option<PathBuf> {
         Some(directory_of(&self.tree)?.join(&self.file))
     }

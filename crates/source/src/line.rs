@@ -11,7 +11,6 @@ pub struct Lines<'source> {
 }
 
 impl<'source> Lines<'source> {
-    #[must_use]
     pub fn new(source: &'source [u8]) -> Self {
         let byte_order_mark = if source.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
         let mut starts = vec![byte_order_mark];
@@ -39,7 +38,6 @@ impl<'source> Lines<'source> {
     }
 
     /// The row that holds `byte`.
-    #[must_use]
     pub fn row(&self, byte: usize) -> usize {
         self.starts.partition_point(|&start| start <= byte).saturating_sub(1)
     }

@@ -1,7 +1,6 @@
 use std::error::Error;
 
 /// An error with all its causes, on one line.
-#[must_use]
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

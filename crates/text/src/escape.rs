@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 /// Returns whether a character changes the direction of text (Unicode's `Bidi_Control`), which can make code look like
 /// other code.
-#[must_use]
 pub fn changes_direction(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -17,19 +16,16 @@ fn is_tag(c: char) -> bool {
 /// Returns whether a character of untrusted text needs an escape: control characters, which begin the sequences that
 /// terminals obey (some from U+0080 on), separators of lines and paragraphs, characters that change the direction of
 /// text, and tags.
-#[must_use]
 pub fn needs_escape(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') || changes_direction(c) || is_tag(c)
 }
 
 /// Untrusted text on one line: what [needs an escape](needs_escape) is written as one, such as `\u{1b}`. Tabs are kept.
-#[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, &['\t'], |out, c| out.extend(c.escape_default()))
 }
 
 /// Like [`printable`], for text of several lines.
-#[must_use]
 pub fn harmless(text: &str) -> Cow<'_, str> {
     escaped(text, &['\n', '\t'], |out, c| out.extend(c.escape_default()))
 }

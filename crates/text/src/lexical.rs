@@ -124,14 +124,12 @@ pub fn lexical_terms(text: &str, emit: impl FnMut(&str, Range<usize>)) {
 }
 
 /// Calls [`TermRules::query_terms`] with the rules of search.
-#[must_use]
 pub fn query_terms(query: &str) -> Vec<String> {
     TermRules::default().query_terms(query)
 }
 
 /// The spelling-independent form of a symbol: its letters and digits in lower case (`parsehttpheader` of
 /// `parseHTTPHeader` and `parse_http_header`).
-#[must_use]
 pub fn folded(symbol: &str) -> String {
     symbol.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }

@@ -68,7 +68,6 @@ pub type BandKeys = [u32; BANDS];
 
 impl Shingles {
     /// The bands of the signature; `None` for a text without n-grams.
-    #[must_use]
     pub fn bands(&self) -> Option<BandKeys> {
         let mut bands = [0; BANDS];
         let mut n_bands = 0;
@@ -80,19 +79,16 @@ impl Shingles {
     }
 
     /// Jaccard similarity of the sets of n-grams, 0 to 1.
-    #[must_use]
     pub fn similarity(&self, other: &Self) -> f64 {
         similarity(&self.0, &other.0)
     }
 
     /// Number of distinct n-grams.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Returns whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -202,7 +198,6 @@ fn band_keys(runs: &[u32]) -> impl Iterator<Item = u64> {
 }
 
 /// Number of common elements of two ascending lists.
-#[must_use]
 pub fn n_common(a: &[u32], b: &[u32]) -> usize {
     let (mut i, mut j, mut common) = (0, 0, 0);
     while i < a.len() && j < b.len() {

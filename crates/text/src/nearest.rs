@@ -6,7 +6,6 @@ const MIN_BEGINNING: usize = 3;
 /// At most `n` distinct `candidates`, by similarity to `wanted`, ignoring case; equal ones are in the order of
 /// their names. Of paths and qualified names, the part after the last `/` or `.` counts as much as the whole, and those
 /// that end with `wanted` come first.
-#[must_use]
 pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>, n: usize) -> Vec<String> {
     let wanted = wanted.to_lowercase();
     let likeness = |candidate: &str| {
@@ -25,7 +24,6 @@ pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>, 
 
 /// At most `n` distinct `candidates` that `wanted` may be a misspelling or the beginning of, ignoring case, the most similar
 /// first: one edit is allowed for every three characters, and at least one. A transposition of neighbors is one edit.
-#[must_use]
 pub fn misspelled<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>, n: usize) -> Vec<String> {
     let wanted = wanted.to_lowercase();
     let length = wanted.chars().count();
@@ -44,7 +42,6 @@ pub fn misspelled<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str
 
 /// The number of edits between two words, if it is at most `most`; a transposition of neighbors is one edit. Words of very
 /// different lengths or letters are not compared.
-#[must_use]
 pub fn edits_within(a: &str, b: &str, most: usize) -> Option<usize> {
     let letters = |word: &str| word.bytes().fold(0_u32, |letters, byte| letters | 1 << (byte % 32));
     // An edit adds at most one letter on either side.
@@ -55,7 +52,6 @@ pub fn edits_within(a: &str, b: &str, most: usize) -> Option<usize> {
 }
 
 /// The question whether one of the `candidates` is meant by `wanted`; `None` if it is similar to none of them.
-#[must_use]
 pub fn did_you_mean<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let names: Vec<String> =
         misspelled(wanted, candidates, 2).iter().map(|name| format!("`{name}`")).collect();
@@ -63,7 +59,6 @@ pub fn did_you_mean<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a s
 }
 
 /// A question that suggests those of `candidates` that are similar to `wanted`, or a list of all if none is.
-#[must_use]
 pub fn did_you_mean_or_all<'a>(
     wanted: &str,
     candidates: impl IntoIterator<Item = &'a str> + Clone,
@@ -87,7 +82,6 @@ pub fn did_you_mean_or_all<'a>(
 ///     "expected a whole number of 0 or more, found the string \"two\"",
 /// );
 /// ```
-#[must_use]
 pub fn plain_message(message: &str) -> String {
     if let Some(invalid) =
         ["invalid type: ", "invalid value: "].iter().find_map(|start| message.strip_prefix(start))

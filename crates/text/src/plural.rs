@@ -3,14 +3,12 @@
 use std::fmt::Display;
 
 /// A number with the word for what it counts: `1 file`, `2 files`, `0 queries`. `noun` is in the singular.
-#[must_use]
 pub fn counted<N: Display + PartialEq + From<u8>>(n: N, noun: &str) -> String {
     let number = n.to_string();
     format!("{number} {}", plural(n, noun))
 }
 
 /// The word for `n` things of the kind that `noun`, in the singular, names.
-#[must_use]
 pub fn plural<N: PartialEq + From<u8>>(n: N, noun: &str) -> String {
     if n == N::from(1) {
         return noun.to_owned();

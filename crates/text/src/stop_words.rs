@@ -9,7 +9,6 @@ const STOP_WORDS: &[&str] = &[
 ];
 
 /// Returns whether a word of a query does not describe what a function does (`how`, `to`, `the`); case does not matter.
-#[must_use]
 pub fn is_stop_word(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     STOP_WORDS.binary_search(&lower.as_str()).is_ok()
@@ -36,7 +35,6 @@ const LANGUAGE_NAMES: &[&str] = &[
 ];
 
 /// Returns whether a word of a query names a programming language and nothing else; case does not matter.
-#[must_use]
 pub fn is_language_name(word: &str) -> bool {
     LANGUAGE_NAMES.binary_search(&word.to_ascii_lowercase().as_str()).is_ok()
 }

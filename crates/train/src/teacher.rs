@@ -34,7 +34,6 @@ pub struct Teacher {
 
 impl Teacher {
     /// The teacher's vector of a text; none if it was not asked for it.
-    #[must_use]
     pub fn vector(&self, text: &str) -> Option<&[f32]> {
         let at = *self.rows.get(&xxh3_64(text.as_bytes()))?;
         Some(&self.values[at * self.dimension..][..self.dimension])
@@ -104,7 +103,6 @@ impl From<EmbedError> for TrainError {
 
 /// The `n` directions of maximum variance of vectors: `n` rows of `dimension` values, orthonormal, by orthogonal
 /// iteration on their covariance (Golub and Van Loan, Matrix Computations, §8.2). Deterministic.
-#[must_use]
 pub fn principal_directions(vectors: &[f32], dimension: usize, n: usize) -> Vec<f32> {
     let mean = mean(vectors, dimension);
     let mut covariance = vec![0.0f64; dimension * dimension];
@@ -127,7 +125,6 @@ pub fn principal_directions(vectors: &[f32], dimension: usize, n: usize) -> Vec<
 }
 
 /// The mean of the rows.
-#[must_use]
 pub fn mean(vectors: &[f32], dimension: usize) -> Vec<f32> {
     let mut mean = vec![0.0f64; dimension];
     for vector in vectors.chunks_exact(dimension) {

@@ -49,7 +49,6 @@ impl Config {
 
 impl CrossEncoder {
     /// Returns whether the configuration in a directory is that of such a model.
-    #[must_use]
     pub fn is_at(path: &Path) -> bool {
         let file = path.join("config.json");
         let config =
@@ -116,7 +115,6 @@ impl CrossEncoder {
     }
 
     /// Maximum number of tokens of a pair, special ones included.
-    #[must_use]
     pub fn max_tokens(&self) -> usize {
         self.max_tokens
     }

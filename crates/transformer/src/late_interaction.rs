@@ -107,7 +107,6 @@ impl TokenSettings {
 
 impl LateInteraction {
     /// Returns whether a directory has such a model, and no option after its path asks for another use of its encoder.
-    #[must_use]
     pub fn is_at(path: &Path) -> bool {
         let (directory, options) = super::split_options(path);
         let modules = Modules::read(&directory, &mut Reader { hash: &mut Xxh3::new() });

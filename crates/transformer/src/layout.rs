@@ -68,7 +68,6 @@ pub struct Relative {
 
 impl Relative {
     /// Row of a token that comes `distance` tokens after the one that attends to it.
-    #[must_use]
     pub fn bucket(&self, distance: isize) -> usize {
         super::attention::bucket(distance, self.n_buckets, self.max_distance)
     }

@@ -357,7 +357,6 @@ fn batches(texts: &[Vec<u32>], n_threads: usize) -> Vec<Range<usize>> {
 
 /// Splits the path of a model into its directory and the options after a colon; if the whole path exists, there are
 /// no options.
-#[must_use]
 pub fn split_options(path: &Path) -> (PathBuf, Option<String>) {
     let whole = || (path.to_owned(), None);
     let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|_| !path.exists()) else {

@@ -82,7 +82,6 @@ pub struct Matcher {
 
 impl Matcher {
     /// Returns whether a directory has a matcher, and no option after its path asks for the vectors alone.
-    #[must_use]
     pub fn is_at(path: &Path) -> bool {
         let (directory, options) = super::split_options(path);
         options.is_none_or(|options| affect_reading_only(&options)) && directory.join(MATCHER_FILE).is_file()
@@ -122,13 +121,11 @@ impl Matcher {
     }
 
     /// Identifies the model and its weights.
-    #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
     /// Number of columns of the vectors that are compared.
-    #[must_use]
     pub fn dimension(&self) -> usize {
         self.bias.len()
     }

@@ -38,7 +38,6 @@ fn order(a: &Neighbor, b: &Neighbor) -> Ordering {
 ///
 /// # Panics
 /// When the two differ in dimension.
-#[must_use]
 pub fn products(queries: &Vectors, documents: &Vectors) -> Vec<Vec<f32>> {
     let n_documents = documents.n_rows();
     let n_queries = queries.n_rows().div_ceil(rayon::current_num_threads()).clamp(1, BLOCK_QUERIES);
@@ -59,7 +58,6 @@ pub fn products(queries: &Vectors, documents: &Vectors) -> Vec<Vec<f32>> {
 ///
 /// # Panics
 /// When the two differ in dimension.
-#[must_use]
 pub fn nearest(queries: &Vectors, documents: &Vectors, k: usize) -> Vec<Vec<Neighbor>> {
     assert_eq!(queries.dimension, documents.dimension, "both are of one dimension");
     let dimension = queries.dimension;
@@ -93,7 +91,6 @@ pub fn nearest(queries: &Vectors, documents: &Vectors, k: usize) -> Vec<Vec<Neig
 }
 
 /// The `k` largest of a list of scores, in the order of [`nearest`]; NaN and minus infinity are left out.
-#[must_use]
 pub fn largest(scores: &[f32], k: usize) -> Vec<Neighbor> {
     let mut best = Best::new(k);
     best.offer(0, scores);

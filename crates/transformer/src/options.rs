@@ -38,7 +38,6 @@ pub(crate) struct Published {
 }
 
 /// The option for reading texts like CoSQA+'s script, with or without limits.
-#[must_use]
 pub fn published_option(limits: Option<[usize; 2]>) -> String {
     limits.map_or_else(|| PUBLISHED.to_owned(), |[query, document]| format!("{PUBLISHED}-{query}-{document}"))
 }

@@ -75,7 +75,6 @@ pub struct TokenVectors {
 impl TokenVectors {
     /// Returns whether a directory (with or without options after its path) contains such a model, by the names of
     /// its tensors.
-    #[must_use]
     pub fn is_at(path: &Path) -> bool {
         place(&super::split_options(path).0).is_some()
     }
@@ -180,7 +179,6 @@ impl TokenVectors {
         })
     }
 
-    #[must_use]
     pub fn n_tokens(&self) -> usize {
         self.tokenizer.get_vocab_size(true)
     }
@@ -227,7 +225,6 @@ impl TokenVectors {
     /// that are words or parts of words, in lower case; of a word and a part with the same spelling, the word. In
     /// that format, punctuation has no vector, texts are split into words by other rules, and vectors are rounded
     /// to 8 bits when written.
-    #[must_use]
     pub fn to_static(&self) -> (StaticWeights, Vec<String>) {
         let special = self.tokenizer.get_added_tokens_decoder();
         let mut tokens: Vec<(String, u32)> = self.tokenizer.get_vocab(true).into_iter().collect();

@@ -383,7 +383,6 @@ impl TextTokenizer {
     }
 
     /// The texts of special tokens that begin, separate, end or fill sequences.
-    #[must_use]
     pub fn sequence_tokens(&self) -> Vec<String> {
         let added = self.whole.get_added_tokens_decoder();
         let tokens = added.values().filter(|token| token.special).map(|token| token.content.clone());

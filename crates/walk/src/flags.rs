@@ -164,7 +164,6 @@ const MAX_MEAN_LINE_BYTES: usize = 110;
 /// Below this length one long line proves nothing.
 const MIN_MINIFIED_BYTES: usize = 1000;
 
-#[must_use]
 pub fn path_flags(path: &str) -> FileFlags {
     let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
     let of_directory = |directory: &str| {

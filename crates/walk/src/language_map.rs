@@ -17,7 +17,6 @@ static MAPS: Mutex<Vec<&'static BTreeMap<String, String>>> = Mutex::new(Vec::new
 
 impl LanguageMap {
     /// Of extensions and names of languages; a name that is none has no effect.
-    #[must_use]
     pub fn new(languages: BTreeMap<String, String>) -> Self {
         if languages.is_empty() {
             return Self(None);
@@ -35,13 +34,11 @@ impl LanguageMap {
     }
 
     /// Returns whether it gives no file a language.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
     /// The language of a file, if it gives one.
-    #[must_use]
     pub fn language_for(&self, path: &Path) -> Option<Language> {
         let extension = path.extension()?.to_str()?.to_lowercase();
         language_named(self.0?.get(&extension)?)

@@ -83,7 +83,6 @@ impl WalkOptions {
     }
 
     /// Returns whether a file with this length (for a notebook, the length of its text) and these flags is listed.
-    #[must_use]
     pub fn lists(&self, bytes: u64, flags: FileFlags) -> bool {
         bytes <= self.max_bytes && self.left_out().intersection(flags).is_empty()
     }
@@ -95,7 +94,6 @@ impl WalkOptions {
     }
 
     /// Options that list all files listed by either; if both set languages, those of the other one are used.
-    #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         Self {
             max_bytes: self.max_bytes.max(other.max_bytes),
@@ -106,7 +104,6 @@ impl WalkOptions {
     }
 
     /// Returns whether these options list all files that `choice` requests.
-    #[must_use]
     pub fn covers(&self, choice: WalkChoice) -> bool {
         self.union(&choice.over(self)) == *self
     }
@@ -207,7 +204,6 @@ pub struct Stamp {
 
 impl Stamp {
     /// The stamp of a file.
-    #[must_use]
     pub fn from_metadata(metadata: &Metadata) -> Self {
         let (changed_ns, inode) = change_and_inode(metadata);
         Self { bytes: metadata.len(), modified_ns: modified_ns(metadata), changed_ns, inode }
@@ -267,7 +263,6 @@ pub enum SkipReason {
 }
 
 /// The number of files skipped for each reason, in words.
-#[must_use]
 pub fn count_by_reason(skipped: &[Skipped]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for file in skipped {
@@ -377,7 +372,6 @@ pub fn directories(root: &Path, options: &WalkOptions) -> Result<Vec<PathBuf>, W
 
 /// Number of files below `root` that [`list`] does not visit because of an ignore file or a hidden name. For
 /// explaining an empty listing: it walks everything.
-#[must_use]
 pub fn count_excluded(root: &Path, options: &WalkOptions) -> usize {
     let Ok(base) = base_directory(root) else { return 0 };
     let count = |lets_in: &(dyn Fn(&Path, FileType, &DirEntry) -> bool + Sync)| {
@@ -395,7 +389,6 @@ pub fn count_excluded(root: &Path, options: &WalkOptions) -> usize {
 
 /// The path of a tree to list: for a link to a file, its target, so that no file in its directory is read through a
 /// link; any other path unchanged.
-#[must_use]
 pub fn resolved(root: &Path) -> Cow<'_, Path> {
     let is_link = fs::symlink_metadata(root).is_ok_and(|found| found.is_symlink());
     let target = if is_link { root.canonicalize().ok() } else { None };
@@ -439,7 +432,6 @@ pub struct Content {
 
 impl ListedFile {
     /// Maximum length of its text, as far as its metadata tells.
-    #[must_use]
     pub fn max_text_bytes(&self, options: &WalkOptions) -> u64 {
         if self.language.is_notebook() { self.stamp.bytes.min(options.max_bytes) } else { self.stamp.bytes }
     }
@@ -620,7 +612,6 @@ fn script_language(base: &Directory, path: &Path) -> Option<Language> {
 }
 
 /// Time of last modification of a file, in nanoseconds since 1970; 0 if the file system does not provide it.
-#[must_use]
 pub fn modified_ns(metadata: &Metadata) -> u64 {
     let since_epoch = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     since_epoch.map_or(0, |duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))

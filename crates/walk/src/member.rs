@@ -10,7 +10,6 @@ use crate::{
 
 /// The maximum length of such a file, where it would be listed by its path, `/` between its parts; `None` where it would not. Without a known ending it may be a script,
 /// whose first line names its language.
-#[must_use]
 pub fn max_bytes_of_member(path: &str, options: &WalkOptions) -> Option<u64> {
     let is_left_out =
         |part: &str| NEVER_LISTED.contains(&part) || !options.hidden && part.starts_with('.') && part != ".";

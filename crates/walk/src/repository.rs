@@ -23,7 +23,6 @@ pub struct Checkout {
 
 impl Checkout {
     /// The one that a path (canonical) lies in.
-    #[must_use]
     pub fn find(path: &Path) -> Option<Self> {
         let top = path.ancestors().find(|around| around.join(".git").symlink_metadata().is_ok())?;
         let common = common_directory(&top.join(".git"))?;
@@ -42,7 +41,6 @@ impl Checkout {
 
     /// Returns whether both are working trees of one repository, or of two of which one is a clone of the other, or
     /// that are clones of the same.
-    #[must_use]
     pub fn is_related_to(&self, other: &Self) -> bool {
         let repositories =
             |checkout: &Self| [&checkout.origins[..], std::slice::from_ref(&checkout.common)].concat();

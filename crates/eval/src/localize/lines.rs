@@ -69,7 +69,6 @@ impl FoundLines {
     }
 
     /// The values of this issue, by name.
-    #[must_use]
     pub fn metrics(&self) -> BTreeMap<String, f64> {
         let first = self.ranks.iter().flatten().min();
         let flag = |value: bool| f64::from(u8::from(value));

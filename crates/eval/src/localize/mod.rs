@@ -55,7 +55,6 @@ const FOUND_AMONG: usize = 10;
 const LOCK: &str = "lock";
 
 /// Measures of each level over the first [`DEPTH`]: Acc@k, at least one among the first k, MRR, NDCG and recall.
-#[must_use]
 pub fn measures() -> Vec<Measure> {
     let accuracy = [1, 3, 5, 10, 20].map(Measure::Accuracy);
     let any = [1, 5, 10, 20].map(Measure::Success);

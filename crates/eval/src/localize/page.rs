@@ -16,7 +16,6 @@ const MAX_CHARS: usize = 4_000;
 
 impl Outcome {
     /// One HTML file: tables of the means, then each issue with its gold functions and the first functions of each method.
-    #[must_use]
     pub fn page(&self, title: &str, issues: &[Issue], methods: &[String], tables: &[Table]) -> String {
         let header = html! {
             @for of_level in tables { (table(of_level)) }

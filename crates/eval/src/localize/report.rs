@@ -70,7 +70,6 @@ pub struct Summaries {
 
 impl Summaries {
     /// Those of a level.
-    #[must_use]
     pub fn get(&self, level: Level) -> &Summary {
         match level {
             Level::Functions => &self.functions,
@@ -132,7 +131,6 @@ fn values(measures: &[Measure], gold: &[String], found: &[String]) -> Vec<f64> {
 
 /// The values of a method at a level, of the issues that `counts` accepts; those without gold entities at that level are
 /// left out.
-#[must_use]
 pub fn evaluation(
     issues: &[Issue],
     asked: &[EvaluatedIssue],
@@ -217,7 +215,6 @@ pub fn report(
 }
 
 /// Measures by which methods are compared.
-#[must_use]
 pub fn compared() -> Vec<Measure> {
     let accuracy = [1, 5, 10, 20].map(Measure::Accuracy);
     accuracy.into_iter().chain([Measure::ReciprocalRank(None), Measure::Ndcg(Some(10))]).collect()

@@ -117,7 +117,6 @@ pub(super) const COMBINATIONS: [&str; 5] = ["mean", "max-abs", "rrf", "zscore", 
 
 impl Method {
     /// The methods that this one is composed of, recursively; itself if it has no parts.
-    #[must_use]
     pub fn leaves(&self) -> Vec<&Method> {
         match self {
             Method::Fused { parts, .. } => parts.iter().flat_map(|(_, part)| part.leaves()).collect(),
@@ -127,13 +126,11 @@ impl Method {
     }
 
     /// Returns whether the method uses the built-in model, which `--model` can replace.
-    #[must_use]
     pub fn uses_builtin_model(&self) -> bool {
         self.leaves().into_iter().any(|leaf| matches!(leaf, Method::Static | Method::Hybrid | Method::Best))
     }
 
     /// Number of times that the corpus is embedded.
-    #[must_use]
     pub fn n_embeddings(&self) -> usize {
         let embeds = |leaf: &&Method| {
             matches!(leaf, Method::Static | Method::Hybrid | Method::Best | Method::Model(_) | Method::Api(_))
@@ -142,7 +139,6 @@ impl Method {
     }
 
     /// Files and directories that the method reads, as they are written in it.
-    #[must_use]
     pub fn paths(&self) -> Vec<&Path> {
         let mut paths = Vec::new();
         for leaf in self.leaves() {
@@ -154,7 +150,6 @@ impl Method {
     }
 
     /// Returns whether it asks chat models.
-    #[must_use]
     pub fn asks_chat_models(&self) -> bool {
         self.leaves().iter().any(|leaf| matches!(leaf, Method::Chat(_)))
     }

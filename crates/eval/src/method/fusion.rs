@@ -98,7 +98,6 @@ pub struct Fused {
 
 impl Fused {
     /// Combines methods over the same documents, each with its weight.
-    #[must_use]
     pub fn new(fusion: Fusion, parts: Vec<(f64, Box<dyn Scorer>)>) -> Self {
         Self { fusion, parts }
     }
@@ -139,7 +138,6 @@ pub struct Reranked {
 
 impl Reranked {
     /// Combines two methods over the same documents; `depth` is the number of candidates.
-    #[must_use]
     pub fn new(first: Box<dyn Scorer>, second: Box<dyn Scorer>, depth: usize) -> Self {
         Self { first, second, depth }
     }

@@ -34,7 +34,6 @@ pub struct LuceneBm25 {
 
 impl LuceneBm25 {
     /// Counts tokens over a corpus of less than 2³² documents.
-    #[must_use]
     pub fn new(documents: &[Document]) -> Self {
         let counts: Vec<HashMap<String, u32>> = documents
             .par_iter()

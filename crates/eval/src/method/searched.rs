@@ -133,7 +133,6 @@ pub struct Hybrid {
 
 impl Hybrid {
     /// Combines both parts over the same documents.
-    #[must_use]
     pub fn new(lexical: Bm25, dense: Dense) -> Self {
         Self { lexical, dense }
     }
@@ -159,7 +158,6 @@ pub struct Tiered {
 
 impl Tiered {
     /// Re-ranks the first documents of `hybrid`, which is over the same documents.
-    #[must_use]
     pub fn new(hybrid: Hybrid, reranker: Arc<dyn Embedder>, documents: &[Document]) -> Self {
         let texts = documents.iter().map(|document| document.full_text().into_owned()).collect();
         Self { hybrid, reranker, texts, read: Mutex::default() }

@@ -10,7 +10,6 @@ pub(crate) const RELIABILITY: &str = "Over the queries with 2, 3, 4 and 5 positi
 
 impl Results {
     /// The page in Markdown. It contains nothing that changes from run to run.
-    #[must_use]
     pub fn page(&self) -> String {
         let mut page = format!("# {}\n", self.title);
         paragraph(&mut page, &self.introduction);
@@ -52,7 +51,6 @@ impl Results {
     }
 
     /// The table of methods of every part, for papers.
-    #[must_use]
     pub fn sections(&self) -> Sections {
         let parts =
             self.datasets.iter().flat_map(|dataset| dataset.parts.iter().map(move |part| (dataset, part)));

@@ -41,7 +41,6 @@ pub enum Event {
 
 impl Plan {
     /// The files that the plan measures on, in a directory of data.
-    #[must_use]
     pub fn measured_files(&self, data: &Path) -> Vec<PathBuf> {
         let files = self.datasets.iter().flat_map(|dataset| dataset.files.values());
         let files: BTreeSet<PathBuf> =

@@ -13,7 +13,6 @@ use quarry_metrics::table::Table;
 
 impl Results {
     /// Explanation of the numbers of a data set's tables.
-    #[must_use]
     pub fn table_note(&self, dataset: &DatasetResults) -> String {
         let bootstrap = &self.bootstrap;
         format!(
@@ -34,7 +33,6 @@ impl Results {
 
 impl Results {
     /// A sentence on the method with the highest mean on each data set, by the first measure of its first part.
-    #[must_use]
     pub fn conclusion(&self) -> Option<String> {
         let clauses: Vec<String> =
             self.datasets.iter().filter_map(|dataset| dataset.conclusion(&self.bootstrap)).collect();
@@ -104,7 +102,6 @@ impl TrainingResults {
 
 impl Results {
     /// Lists what training pairs share with evaluation data, with the names of the models.
-    #[must_use]
     pub fn evaluation_data(&self) -> Vec<String> {
         let mut models: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for training in &self.training {
@@ -115,7 +112,6 @@ impl Results {
     }
 
     /// The models that were trained; `None` without any.
-    #[must_use]
     pub fn training_table(&self) -> Option<Table> {
         let header =
             ["trained model", "began as", "recipe", "examples", "held-out measure", "value", "epochs"];
@@ -127,7 +123,6 @@ impl Results {
 
 impl DatasetResults {
     /// Derived figures of each method; `None` without any.
-    #[must_use]
     pub fn figures_table(&self) -> Option<Table> {
         let names: BTreeSet<&String> = self.figures.iter().flat_map(|(_, figures)| figures.keys()).collect();
         if names.is_empty() {
@@ -148,7 +143,6 @@ impl DatasetResults {
                                            errors removed, and whether the order against the baseline survives them:";
 
     /// Reliability of the measures; `None` without any.
-    #[must_use]
     pub fn reliability_table(&self) -> Option<Table> {
         let mut table = Table::new(["reliability", "value"]);
         for (name, value) in &self.reliability {
@@ -159,7 +153,6 @@ impl DatasetResults {
 
     /// Means of each method on every part side by side, for each measure that all parts have; empty for a single
     /// part.
-    #[must_use]
     pub fn overview(&self) -> Vec<(String, Table)> {
         let [first, _, ..] = &self.parts[..] else { return Vec::new() };
         let shared = first
@@ -180,7 +173,6 @@ impl DatasetResults {
     }
 
     /// Reference points: results of others.
-    #[must_use]
     pub fn references_table(&self) -> Table {
         let measures: BTreeSet<&String> =
             self.references.iter().flat_map(|reference| reference.values.keys()).collect();
@@ -200,7 +192,6 @@ impl DatasetResults {
 
 impl PartResults {
     /// Intervals of labels as they are, and of labels that err; `None` without the errors of labels.
-    #[must_use]
     pub fn label_errors_table(&self) -> Option<Table> {
         let header = [
             "method",
@@ -239,7 +230,6 @@ impl PartResults {
     }
 
     /// Numbers of queries and documents as text.
-    #[must_use]
     pub fn counts(&self) -> String {
         match self.documents {
             0 => counted(self.queries, "query"),
@@ -248,7 +238,6 @@ impl PartResults {
     }
 
     /// Means of each method with intervals, and p-values against the baseline.
-    #[must_use]
     pub fn methods_table(&self, baseline: &str) -> Table {
         // A column of p-values only if any method has them.
         let compared =
@@ -285,7 +274,6 @@ impl PartResults {
 
     /// The first measure of each method, and its difference from the baseline with a paired interval and test; `None` if
     /// nothing is compared. The deviation is that over seeds.
-    #[must_use]
     pub fn differences_table(&self, baseline: &str) -> Option<Table> {
         let measure = self.measures.first()?;
         if !self.methods.iter().any(|method| method.over_baseline.contains_key(measure)) {
@@ -313,7 +301,6 @@ impl PartResults {
     }
 
     /// The first measure of each stratum.
-    #[must_use]
     pub fn strata_table(&self, references: &[Reference]) -> Table {
         let references: Vec<&Reference> =
             references.iter().filter(|reference| !reference.parts.is_empty()).collect();
@@ -329,7 +316,6 @@ impl PartResults {
     }
 
     /// The first measure of each class of queries.
-    #[must_use]
     pub fn slices_table(&self, slices: &Slices) -> Table {
         let methods = self.methods.iter().map(|method| method.method.clone());
         let mut table = Table::new([slices.property.clone(), "queries".into()].into_iter().chain(methods));

@@ -120,7 +120,6 @@ pub struct TrainingEstimate {
 
 impl TrainingEstimate {
     /// Seconds of the whole run.
-    #[must_use]
     pub fn seconds(&self) -> f64 {
         self.steps as f64 * self.step_seconds + self.measure_seconds
     }

@@ -264,7 +264,6 @@ fn only(evaluation: &Evaluation, wanted: impl Fn(&str) -> bool) -> Evaluation {
 /// Reliability of each measure over the queries with 2, 3, 4 and 5 positives, from the means by part of several methods
 /// ([`Outcome::means`]): Cronbach's alpha with the methods as items and the four sets as cases, and the population
 /// variance of a method's score over the four, averaged over methods. Undefined values are omitted.
-#[must_use]
 pub fn reliability(methods: &[BTreeMap<String, BTreeMap<String, f64>>]) -> BTreeMap<String, f64> {
     let measures: BTreeSet<&String> =
         methods.iter().flat_map(BTreeMap::values).flat_map(BTreeMap::keys).collect();

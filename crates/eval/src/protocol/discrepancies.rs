@@ -213,7 +213,6 @@ pub fn recipe_discrepancies(name: &str) -> impl Iterator<Item = &'static Discrep
 }
 
 /// The discrepancy with a number.
-#[must_use]
 pub fn discrepancy(number: &str) -> Option<&'static Discrepancy> {
     DISCREPANCIES.iter().find(|discrepancy| discrepancy.number == number)
 }

@@ -45,7 +45,6 @@ pub(super) static FULL_CORPUS: Protocol = Protocol {
 
 /// Expected MRR of a perfect method if equal texts are in random order: not all of them need be judged, as in the
 /// CosQA task of CoIR and MTEB.
-#[must_use]
 pub fn mrr_ceiling(benchmark: &Benchmark) -> f64 {
     let mut counts: HashMap<Cow<'_, str>, usize> = HashMap::new();
     let mut texts = HashMap::new();

@@ -309,7 +309,6 @@ fn matched(
 /// languages, `robustness` that of `advtest` and `cosqa`, `cross-lingual` that of `csn` and `statcodesearch`,
 /// `domain` is `statcodesearch`, and `combined` the mean of these three. Aggregates that `values` already contains
 /// are kept, and those with missing parts are omitted.
-#[must_use]
 pub fn generalization(values: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
     let levels: [(&str, &[&str]); 5] = [
         ("csn", &LANGUAGES),

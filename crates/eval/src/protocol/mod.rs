@@ -75,7 +75,6 @@ pub static PROTOCOLS: &[&Protocol] = &[
     &repositories::REPO_SEARCH,
 ];
 
-#[must_use]
 pub fn protocol(name: &str) -> Option<&'static Protocol> {
     PROTOCOLS.iter().copied().find(|protocol| protocol.name == name)
 }
@@ -92,7 +91,6 @@ pub fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
 
 impl Protocol {
     /// The method with models that truncate inputs as the published script does, if the protocol has one.
-    #[must_use]
     pub fn as_published(&self, method: Method) -> Method {
         let Some(limits) = self.published else { return method };
         method.with_paths(&|path| {
@@ -111,7 +109,6 @@ impl Protocol {
     }
 
     /// The input with this name.
-    #[must_use]
     pub fn role(&self, name: &str) -> Option<&'static Role> {
         self.roles.iter().find(|role| role.name == name)
     }
@@ -151,7 +148,6 @@ impl Role {
     }
 
     /// Formats as text, such as `gecs or advtest`.
-    #[must_use]
     pub fn formats_text(&self) -> String {
         match (self.kind, self.formats) {
             (RoleKind::Checkouts, _) => "a directory".into(),

@@ -100,7 +100,6 @@ pub enum Predictions {
 
 impl Part {
     /// A part with ranked queries, which are sorted by id.
-    #[must_use]
     pub fn rankings(name: impl Into<String>, documents: usize, mut evaluation: Evaluation) -> Self {
         let mut order: Vec<usize> = (0..evaluation.queries.len()).collect();
         order.sort_by(|&a, &b| evaluation.queries[a].0.cmp(&evaluation.queries[b].0));
@@ -129,7 +128,6 @@ impl Part {
     /// Means by name: of each measure over the queries, or `accuracy`, `precision`, `recall`, `f1` (of the
     /// matches), `macro_f1`, `roc_auc` and `average_precision` over the pairs. Undefined ones are omitted. For
     /// pairs whose truth is not public, there is only `predicted_positive`, the share of predicted matches.
-    #[must_use]
     pub fn means(&self) -> BTreeMap<String, f64> {
         match &self.values {
             Values::Rankings(evaluation) => {
@@ -143,7 +141,6 @@ impl Part {
 
     /// Values of the cases by the name of a mean, one per query or pair: those of a measure, or for `accuracy` 1 if
     /// the verdict is correct and 0 if not. `None` if it is not a mean over cases.
-    #[must_use]
     pub fn values_of(&self, name: &str) -> Option<Vec<f64>> {
         match &self.values {
             Values::Rankings(evaluation) => {
@@ -175,7 +172,6 @@ impl Outcome {
     }
 
     /// Means of each part ([`Part::means`]) by its name.
-    #[must_use]
     pub fn means(&self) -> BTreeMap<String, BTreeMap<String, f64>> {
         self.parts.iter().map(|part| (part.name.clone(), part.means())).collect()
     }
@@ -188,7 +184,6 @@ impl Outcome {
 
 impl Predictions {
     /// The content of the file, one line per prediction in the order of the data.
-    #[must_use]
     pub fn text(&self) -> String {
         // AdvTest's ids are integers, and its evaluator compares them as such.
         let id = |id: &String| id.parse::<u64>().map_or_else(|_| json!(id), |number| json!(number));

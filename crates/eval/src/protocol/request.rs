@@ -174,7 +174,6 @@ pub enum Fold {
 
 impl ProtocolOptions {
     /// Names of the options that are set.
-    #[must_use]
     pub fn set(&self) -> Vec<&'static str> {
         let options = [
             ("measures", !self.measures.is_empty()),

@@ -71,14 +71,12 @@ pub struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// A reader that has read nothing yet.
-    #[must_use]
     pub fn new(gold: &'a [GoldFunction], count: CountTokens<'a>) -> Self {
         let unseen = gold.iter().map(|gold| (gold.path.as_str(), gold.lines.clone())).collect();
         Self { count, gold, unseen, n_tokens: 0, answered_at: None }
     }
 
     /// Tokens of all outputs up to the one that completed a gold function; none if no output has.
-    #[must_use]
     pub fn answered_at(&self) -> Option<usize> {
         self.answered_at
     }

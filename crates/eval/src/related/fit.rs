@@ -29,7 +29,6 @@ pub struct Fitted {
     pub scorers: Vec<Scorer>,
 }
 
-#[must_use]
 pub fn fit(repositories: &[&RepositorySamples]) -> Model {
     let class = |class: Class| {
         let mut rows: Vec<Row<N_INPUTS>> = Vec::new();
@@ -81,7 +80,6 @@ fn preconditioned(rows: &mut [Row<N_INPUTS>]) -> [f64; N_INPUTS] {
 }
 
 /// Fits without each of some folds of repositories, and on all.
-#[must_use]
 pub fn cross_validated(repositories: &[RepositorySamples], n_folds: usize) -> Fitted {
     let n_folds = n_folds.min(repositories.len()).max(1);
     let all: Vec<&RepositorySamples> = repositories.iter().collect();

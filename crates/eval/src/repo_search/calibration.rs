@@ -90,7 +90,6 @@ pub struct Separation {
 
 impl Separation {
     /// Measures confidences, each paired with whether an answer was found.
-    #[must_use]
     pub fn new(judged: &[(bool, f32)], threshold: f32) -> Self {
         let values = |found: bool| {
             judged.iter().filter(move |(is_found, _)| *is_found == found).map(|(_, value)| *value)
@@ -132,7 +131,6 @@ pub struct Measured {
 
 impl Measured {
     /// Measures samples with their confidences.
-    #[must_use]
     pub fn new(samples: &[Sample], confidences: &[f32], threshold: f32) -> Self {
         let judged = |kind: Option<QuestionKind>| -> Vec<(bool, f32)> {
             let deciding = samples.iter().zip(confidences).filter(|(sample, _)| sample.decides());
@@ -157,7 +155,6 @@ impl Measured {
 /// Fits a logistic regression that predicts from the evidence whether there is an answer. Among questions of one
 /// kind and of similar length, those with and without an answer have the same total weight, so that neither the
 /// kind nor the length is evidence by itself.
-#[must_use]
 pub fn fit<'a>(samples: impl Iterator<Item = &'a Sample>) -> Weights {
     let mut groups = BTreeMap::<(QuestionKind, usize), [Vec<&Sample>; 2]>::new();
     for sample in samples.filter(|sample| sample.decides()) {
@@ -189,7 +186,6 @@ pub fn fit<'a>(samples: impl Iterator<Item = &'a Sample>) -> Weights {
 }
 
 /// The confidence of each sample by weights that were fitted without its repository.
-#[must_use]
 pub fn cross_validate(samples: &[Sample]) -> Vec<f32> {
     let mut fitted = BTreeMap::<usize, Weights>::new();
     for Sample { repository, .. } in samples {

@@ -59,7 +59,6 @@ impl Documented {
     }
 
     /// The directory with the copies.
-    #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }

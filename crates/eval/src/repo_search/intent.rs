@@ -59,7 +59,6 @@ struct Candidate {
 
 impl Question {
     /// NDCG@10 of the candidates ranked by the rules alone, or by a mixture with a model.
-    #[must_use]
     pub fn ndcg(&self, model: Option<&Model>) -> f64 {
         let mut order: Vec<usize> = (0..self.candidates.len()).collect();
         // A query that is an identifier is looked up, not described.
@@ -186,7 +185,6 @@ fn weights(questions: &[&Question]) -> Vec<f64> {
 
 /// Fits a model to questions, with `file_odds` and `sharpness` taken from `base`. Both parts are convex, so equal
 /// questions give equal models.
-#[must_use]
 pub fn fit<'a>(questions: impl Iterator<Item = &'a Question>, base: &Model) -> Model {
     let questions: Vec<&Question> = questions.collect();
     let (intercept, query) = fit_gate(&questions);
@@ -296,7 +294,6 @@ pub struct Fitted {
 type Asked = (usize, [f64; 4], Vec<(bool, f64, f64)>);
 
 /// Fits the model, and evaluates models that were fitted without each repository and without each table.
-#[must_use]
 pub fn cross_validate(questions: &[Question], base: &Model) -> Fitted {
     let n_tables = questions.iter().map(|question| question.table + 1).max().unwrap_or(0);
     let mut groups: BTreeMap<(usize, &str), Vec<&Question>> = BTreeMap::new();

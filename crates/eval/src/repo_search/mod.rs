@@ -105,14 +105,12 @@ pub struct RepositorySummary {
 }
 
 /// The directory to index for a repository, in [`directory_of`].
-#[must_use]
 pub fn indexed_directory(directories: &[PathBuf], repository: &Repository) -> PathBuf {
     directory_of(directories, repository).join(indexed_path(repository))
 }
 
 /// The first of the directories that has a checkout of the repository, or the first of all if none has. Each contains
 /// the output of `git archive REVISION -- ROOT` for each repository, in a directory of its short name.
-#[must_use]
 pub fn directory_of<'a>(directories: &'a [PathBuf], repository: &Repository) -> &'a Path {
     let path = indexed_path(repository);
     let found = directories.iter().find(|directory| directory.join(&path).is_dir());
@@ -120,7 +118,6 @@ pub fn directory_of<'a>(directories: &'a [PathBuf], repository: &Repository) -> 
 }
 
 /// The path of the indexed directory of a repository, relative to the directory of all checkouts.
-#[must_use]
 pub fn indexed_path(repository: &Repository) -> PathBuf {
     Path::new(&repository.name).join(&repository.root)
 }
@@ -328,7 +325,6 @@ pub(crate) fn search(
 
 impl RepoSearchScores {
     /// Values of the queries, with a stratum per repository.
-    #[must_use]
     pub fn strata(&self) -> Vec<Vec<f64>> {
         let values =
             |repository: &RepositoryScores| repository.queries.iter().map(|query| query.ndcg).collect();

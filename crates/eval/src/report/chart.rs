@@ -45,7 +45,6 @@ fn color(index: usize) -> String {
 }
 
 /// Horizontal bars from 0 to 1, in the order given.
-#[must_use]
 pub fn bars(title: &str, bars: &[Bar]) -> Markup {
     let longest = bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0).min(40);
     let (left, width, row) = (longest as f64 * 7.2 + 14.0, 420.0, 26.0);
@@ -82,7 +81,6 @@ pub fn bars(title: &str, bars: &[Bar]) -> Markup {
 }
 
 /// Horizontal bars of numbers, scaled to the largest, in the order given; long names are truncated.
-#[must_use]
 pub fn counts(title: &str, counts: &[(String, u64)]) -> Markup {
     const LONGEST: usize = 32;
     let longest = counts.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0).min(LONGEST);
@@ -107,7 +105,6 @@ pub fn counts(title: &str, counts: &[(String, u64)]) -> Markup {
 }
 
 /// A scatter plot of pairs of values from 0 to 1; the size of a point shows the number of equal pairs.
-#[must_use]
 pub fn scatter(x_label: &str, y_label: &str, values: &[(f64, f64)]) -> Markup {
     const STEPS: f64 = 50.0;
     let mut counts = std::collections::BTreeMap::<(i64, i64), usize>::new();
@@ -130,7 +127,6 @@ pub fn scatter(x_label: &str, y_label: &str, values: &[(f64, f64)]) -> Markup {
 }
 
 /// Lines over a common horizontal axis of integers.
-#[must_use]
 pub fn curves(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> Markup {
     html! {
         (curves_svg(title, x_label, y_label, series))
@@ -165,7 +161,6 @@ fn curves_svg(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> M
 }
 
 /// Lines over a common horizontal axis of integers, with heights from 0 to a round number above the maximum.
-#[must_use]
 pub fn lines(title: &str, x_label: &str, y_label: &str, lines: &[Line]) -> Markup {
     let points = || lines.iter().flat_map(|line| &line.points);
     let frame = Frame {
@@ -206,13 +201,11 @@ fn round_above(value: f64) -> f64 {
 }
 
 /// Like [`curves`], as a standalone file with a legend line below.
-#[must_use]
 pub fn curves_alone(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> String {
     alone(curves_svg(title, x_label, y_label, series), series)
 }
 
 /// Like [`reliability`], as a standalone file with a legend line below.
-#[must_use]
 pub fn reliability_alone(title: &str, series: &[Series]) -> String {
     alone(reliability_svg(title, series), series)
 }
@@ -240,7 +233,6 @@ fn alone(svg: Markup, series: &[Series]) -> String {
 }
 
 /// Like [`bars`], as a standalone file.
-#[must_use]
 pub fn bars_alone(title: &str, values: &[Bar]) -> String {
     let svg = bars(title, values).into_string();
     let (head, content) = svg.split_once('>').unwrap_or((&svg, ""));
@@ -249,7 +241,6 @@ pub fn bars_alone(title: &str, values: &[Bar]) -> String {
 }
 
 /// A reliability diagram: bins of (mean probability, share of matches, number of cases).
-#[must_use]
 pub fn reliability(title: &str, series: &[Series]) -> Markup {
     html! {
         (reliability_svg(title, series))

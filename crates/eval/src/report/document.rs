@@ -18,14 +18,12 @@ pub struct ServedPage {
 }
 
 /// A page with a title, what is below it in its header, and its main part.
-#[must_use]
 pub fn document(title: &str, header: &Markup, main: &Markup) -> String {
     document_by(&policy("'none'"), title, &html! {}, header, main)
 }
 
 /// A page that may have forms, which are sent to the server that the page is from; above it are links to others, each with
 /// its name.
-#[must_use]
 pub fn served_document(
     title: &str,
     links: &[(String, String)],
@@ -44,7 +42,6 @@ pub fn served_document(
 
 /// A page that was written as a file, of this program or any other: only the style and the script of this program's
 /// pages have an effect in it.
-#[must_use]
 pub fn served_file(html: String) -> ServedPage {
     ServedPage { html, policy: served_policy(&policy("'none'")) }
 }
@@ -87,7 +84,6 @@ fn policy(forms: &str) -> String {
 }
 
 /// A table whose columns a click sorts by.
-#[must_use]
 pub fn table(table: &Table) -> Markup {
     html! {
         div.scroll { table.sortable {

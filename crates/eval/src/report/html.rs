@@ -7,21 +7,18 @@ use maud::{Markup, PreEscaped, html};
 use pulldown_cmark::{Event, Parser};
 
 /// The whole page.
-#[must_use]
 pub fn page(results: &Results) -> String {
     let (header, main) = parts(results, None);
     document::document(&results.title, &header, &main)
 }
 
 /// The page as a server sends it that compares methods query by query at `comparison`, below links to other pages.
-#[must_use]
 pub fn served_page(results: &Results, comparison: &str, links: &[(String, String)]) -> ServedPage {
     let (header, main) = parts(results, Some(comparison));
     document::served_document(&results.title, links, &header, &main)
 }
 
 /// A page of links, each with its name.
-#[must_use]
 pub fn served_list(title: &str, links: &[(String, String)]) -> ServedPage {
     let list = html! { ul { @for (name, address) in links { li { a href=(address) { (name) } } } } };
     document::served_document(title, &[], &html! {}, &list)

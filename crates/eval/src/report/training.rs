@@ -29,7 +29,6 @@ pub struct TrainedEpoch {
 
 /// A page with the held-out measure of each run by epoch and its loss by step, and what else there is to say about all of
 /// them: a name and a text each.
-#[must_use]
 pub fn training_page(title: &str, measure: &str, runs: &[TrainingRun], facts: &[(String, String)]) -> String {
     let drawn = |points: &dyn Fn(&TrainingRun) -> Vec<(f64, f64)>| -> Vec<Line> {
         let line = |run: &TrainingRun| Line { label: run.name.clone(), points: points(run) };

@@ -64,7 +64,6 @@ pub struct Estimate {
 
 /// Agreement of each source that has enough queries in any repository, and of all sources together. `names` are those
 /// of the variants, the default first.
-#[must_use]
 pub fn agreement(
     repositories: &[RepositoryValues],
     names: &[String],

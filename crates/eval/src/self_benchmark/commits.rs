@@ -16,7 +16,6 @@ use super::{LabeledQuery, Questions};
 /// The query in a commit's subject, if it describes what code does, with the component in brackets or before a colon.
 /// `None` for merges, reverts, releases, formatting and updates of dependencies, which are generated or say nothing
 /// about the changed functions.
-#[must_use]
 pub fn question(header: &Header) -> Option<String> {
     question_of_commit(header, Scopes::Kept).ok()
 }
@@ -33,7 +32,6 @@ pub struct CommitQuestions<'a> {
 
 impl<'a> CommitQuestions<'a> {
     /// For the functions of the searched tree.
-    #[must_use]
     pub fn new(functions: &'a Functions<'a>) -> Self {
         let mut by_name: HashMap<(&str, &str), Vec<usize>> = HashMap::new();
         for (number, function) in functions.all.iter().enumerate() {
@@ -44,19 +42,16 @@ impl<'a> CommitQuestions<'a> {
     }
 
     /// Returns whether a file contains a function that can be an answer.
-    #[must_use]
     pub fn has_file(&self, path: &str) -> bool {
         self.paths.contains(path)
     }
 
     /// Number of queries so far.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.questions.queries.len()
     }
 
     /// Returns true until the first query is added.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -13,7 +13,6 @@ const MAX_SHARED: usize = 5;
 
 /// A query for each informative documentation: its first sentence, or paragraph. If several functions share it, any
 /// of them is an answer.
-#[must_use]
 pub fn questions(functions: &Functions<'_>, extent: Extent) -> Questions {
     let mut questions = Questions::default();
     // In the order of their first function.

@@ -34,7 +34,6 @@ pub struct Lesson {
 
 /// Held-out functions, by index: about this share (0..=1), chosen by their code and the seed, so that a change of one
 /// function moves no other one to the other side.
-#[must_use]
 pub fn held_out_functions(functions: &Functions<'_>, share: f64, seed: u64) -> Vec<bool> {
     let is_held_out = |code: &str| fastrand::Rng::with_seed(fingerprint(code) ^ seed).f64() < share;
     functions.all.iter().map(|function| is_held_out(&functions.all[function.equal_to].code)).collect()
@@ -42,7 +41,6 @@ pub fn held_out_functions(functions: &Functions<'_>, share: f64, seed: u64) -> V
 
 /// Splits sets of questions by the functions that answer them. No question that is held out is also learned from,
 /// whatever its source.
-#[must_use]
 pub fn hold_out(sets: &[QuerySet], functions: &Functions<'_>, is_held_out: &[bool]) -> HoldOut {
     let mut by_lines: HashMap<(&str, (u32, u32)), usize> = HashMap::new();
     for (number, function) in functions.all.iter().enumerate() {

@@ -82,13 +82,11 @@ impl From<&RepositoryQuery> for LabeledQuery {
 
 impl LabeledQuery {
     /// [`spans::ndcg`](crate::spans::ndcg) of ranked results; a result in any span of an answer counts.
-    #[must_use]
     pub fn ndcg(&self, results: &[CodeSpan]) -> f64 {
         ndcg(&self.answers, results, |answer, span| answer.iter().any(|target| span.answers(target)))
     }
 
     /// Reciprocal rank of the first of ranked results in a span of any answer; 0 if none is.
-    #[must_use]
     pub fn reciprocal_rank(&self, results: &[CodeSpan]) -> f64 {
         let answers = |span: &CodeSpan| self.answers.iter().flatten().any(|target| span.answers(target));
         results.iter().position(answers).map_or(0.0, |position| 1.0 / (position + 1) as f64)
@@ -180,7 +178,6 @@ pub struct SelfBenchmark {
 
 /// Creates a self-benchmark of a repository. `files` are those below `root`, whose history is read if it has one;
 /// `own` are the user's queries.
-#[must_use]
 pub fn questions(
     root: &Path,
     files: &[SourceFile],
@@ -191,7 +188,6 @@ pub fn questions(
 }
 
 /// Like [`questions`], with the `functions` of the files already known.
-#[must_use]
 pub fn questions_about(
     functions: &Functions<'_>,
     root: &Path,

@@ -8,7 +8,6 @@ use crate::report::{Bar, chart, document, table};
 impl SelfBenchmarkReport {
     /// The report on `repository` as one HTML file; `described` is about each source of queries, in their order, and
     /// `notes` about all.
-    #[must_use]
     pub fn page(&self, repository: &str, described: &[String], notes: &[String]) -> String {
         let header = html! {
             p { (self.advice.text()) }

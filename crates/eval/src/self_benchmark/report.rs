@@ -87,7 +87,6 @@ pub struct Difference {
 
 impl Difference {
     /// Returns true if the difference is significant at 0.05 after correction.
-    #[must_use]
     pub fn is_significant(&self) -> bool {
         self.p_holm < SIGNIFICANCE
     }
@@ -266,7 +265,6 @@ fn listed(sources: &[QuerySource]) -> String {
 
 impl SelfBenchmarkReport {
     /// A table of variants by sources, with explanations.
-    #[must_use]
     pub fn sections(&self) -> Sections {
         let mut words = format!("\n{}\n\n", self.legend());
         for report in &self.sources {
@@ -324,7 +322,6 @@ impl SourceReport {
 
 impl Advice {
     /// The recommendation as a sentence.
-    #[must_use]
     pub fn text(&self) -> String {
         match self {
             Advice::KeepDefault { detectable } => {

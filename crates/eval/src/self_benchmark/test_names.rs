@@ -39,7 +39,6 @@ struct Test<'a> {
 }
 
 /// A query for each test with an informative name and an unambiguous function under test.
-#[must_use]
 pub fn questions(files: &[SourceFile], functions: &Functions<'_>) -> Questions {
     let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
     for (number, function) in functions.all.iter().enumerate() {

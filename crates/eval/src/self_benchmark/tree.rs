@@ -33,7 +33,6 @@ pub struct SourceFile {
 
 impl SourceFile {
     /// Splits a file into units.
-    #[must_use]
     pub fn new(path: &str, language: Language, flags: FileFlags, text: SourceText) -> Self {
         let (extraction, references) = if language.is_notebook() {
             (text.extract(language), References::default())
@@ -45,7 +44,6 @@ impl SourceFile {
     }
 
     /// Returns whether a unit of it is part of a test.
-    #[must_use]
     pub fn is_test(&self, unit: &Unit) -> bool {
         unit.is_test || self.flags.contains(FileFlags::TEST)
     }
@@ -88,14 +86,12 @@ pub struct Function<'a> {
 
 impl Function<'_> {
     /// The name without its qualification.
-    #[must_use]
     pub fn own_name(&self) -> &str {
         own_name(&self.unit.name)
     }
 }
 
 /// The part of a qualified name after its last dot.
-#[must_use]
 pub fn own_name(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
@@ -111,7 +107,6 @@ pub struct Functions<'a> {
 
 impl<'a> Functions<'a> {
     /// Collects the functions of some files.
-    #[must_use]
     pub fn collect(files: &'a [SourceFile]) -> Self {
         let mut all: Vec<Function<'a>> = files
             .par_iter()
@@ -137,7 +132,6 @@ impl<'a> Functions<'a> {
     }
 
     /// The spans of some functions, given by index, and of their near-duplicates, in order, without duplicates.
-    #[must_use]
     pub fn spans(&self, numbers: impl IntoIterator<Item = usize>) -> Vec<Target> {
         let mut with_equals: Vec<usize> = numbers
             .into_iter()
@@ -178,7 +172,6 @@ fn function(file: &SourceFile, number: usize) -> Option<Function<'_>> {
 }
 
 /// Returns whether a unit is a function or a method.
-#[must_use]
 pub fn is_function(unit: &Unit) -> bool {
     matches!(unit.kind, UnitKind::Function | UnitKind::Method)
 }

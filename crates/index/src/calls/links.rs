@@ -113,7 +113,6 @@ impl Index {
     }
 
     /// The unit with a number.
-    #[must_use]
     pub fn linked_unit(&self, unit: usize) -> LinkedUnit<'_> {
         let record = &self.table.units[unit];
         LinkedUnit {
@@ -130,7 +129,6 @@ impl Index {
     }
 
     /// Prepares looking up the calls and imports of many files.
-    #[must_use]
     pub fn links(&self) -> Links<'_> {
         let mut packages = Packages::new(self);
         let mut definitions: HashMap<&str, Vec<Candidate>> = HashMap::new();
@@ -184,7 +182,6 @@ impl Index {
 
 impl Links<'_> {
     /// The calls and imports of a file (given by its row); `None` if it cannot be read.
-    #[must_use]
     pub fn file_links(&self, row: usize) -> Option<FileLinks> {
         let units: BTreeSet<usize> = self.index.units_of_files[row].clone().collect();
         let file = self.index.called_file(row, &CallSelection::Units(&units))?;

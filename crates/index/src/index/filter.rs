@@ -148,51 +148,43 @@ impl Filter {
     }
 
     /// Returns whether files of a searched path, by index, pass.
-    #[must_use]
     pub fn root(&self, number: usize) -> bool {
         self.roots.is_empty() || self.roots.contains(&number)
     }
 
     /// The searched paths that it is restricted to, by index; empty for all.
-    #[must_use]
     pub fn roots(&self) -> &[usize] {
         &self.roots
     }
 
     /// The languages that it is restricted to; empty for all.
-    #[must_use]
     pub fn languages(&self) -> &[Language] {
         &self.languages
     }
 
     /// The kinds that it is restricted to; empty for all.
-    #[must_use]
     pub fn kinds(&self) -> &[UnitKind] {
         &self.kinds
     }
 
     /// The directory that it is restricted to, with a trailing `/`; empty for all.
-    #[must_use]
     pub fn directory(&self) -> &str {
         &self.directory
     }
 
     /// Returns whether it looks at more than tree, directory, language and kind.
-    #[must_use]
     pub fn has_others(&self) -> bool {
         let by_path = !self.globs.is_empty() || !self.paths.is_empty();
         by_path || !self.without.is_empty() || !self.names.is_empty()
     }
 
     /// Returns whether everything passes.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         let is_everywhere = self.roots.is_empty() && self.directory.is_empty() && !self.has_others();
         is_everywhere && self.languages.is_empty() && self.kinds.is_empty()
     }
 
     /// Returns whether all units of a file pass; `path` is relative to the root, `language` is the name of a language.
-    #[must_use]
     pub fn file(&self, path: &str, language: &str, flags: FileFlags) -> bool {
         let extension = || path.rsplit_once('.').map_or("", |(_, extension)| extension);
         let is_shared =
@@ -201,7 +193,6 @@ impl Filter {
     }
 
     /// Returns whether a file passes regardless of its language; the cells of a notebook have languages of their own.
-    #[must_use]
     pub fn path(&self, path: &str, flags: FileFlags) -> bool {
         !self.without.intersects(flags)
             && path.starts_with(&self.directory)
@@ -213,25 +204,21 @@ impl Filter {
     }
 
     /// Returns whether units in a language, given by its name, pass.
-    #[must_use]
     pub fn language(&self, name: &str) -> bool {
         self.languages.is_empty() || self.languages.iter().any(|wanted| wanted.name() == name)
     }
 
     /// Returns whether text that is in no unit passes, which has neither kind nor name.
-    #[must_use]
     pub fn takes_parts(&self) -> bool {
         self.kinds.is_empty() && self.names.is_empty()
     }
 
     /// Returns whether units of this kind pass.
-    #[must_use]
     pub fn kind(&self, kind: UnitKind) -> bool {
         self.kinds.is_empty() || self.kinds.contains(&kind)
     }
 
     /// Returns whether units with this qualified name pass.
-    #[must_use]
     pub fn name(&self, name: &str) -> bool {
         if self.names.is_empty() {
             return true;

@@ -72,13 +72,11 @@ impl Index {
 
     /// The unit at a line (1-based) of a file (path relative to the first of the searched paths), with a score of 0:
     /// of several, the one that begins last, which is the innermost. `None` if no unit covers the line.
-    #[must_use]
     pub fn unit_at(&self, path: &str, line: u32) -> Option<Hit> {
         self.unit_at_in(0, path, line)
     }
 
     /// Like [`unit_at`](Self::unit_at), in the searched path with index `root`.
-    #[must_use]
     pub fn unit_at_in(&self, root: usize, path: &str, line: u32) -> Option<Hit> {
         let unit = self.units_of_files[self.row_of(root, path)?].clone().rfind(|&unit| {
             let record = &self.table.units[unit];
@@ -89,7 +87,6 @@ impl Index {
 
     /// The indexed file at a path relative to the searched path with index `root`, with all its units. `None` if it
     /// is not indexed, or not found there.
-    #[must_use]
     pub fn file(&self, root: usize, path: &str) -> Option<IndexedFile<'_>> {
         let row = self.row_of(root, path)?;
         let (found, _) = self.root_of(row)?;
@@ -115,7 +112,6 @@ impl Index {
     }
 
     /// The files with units that pass a filter, in the order of their paths, with these units.
-    #[must_use]
     pub fn files(&self, filter: &Filter) -> Vec<IndexedFile<'_>> {
         let allowed = self.allowed(filter);
         let is_allowed = |unit: &usize| allowed.as_ref().is_none_or(|allowed| allowed[*unit]);
@@ -130,7 +126,6 @@ impl Index {
     ///
     /// # Panics
     /// When there is no such unit.
-    #[must_use]
     pub fn unit(&self, unit: usize) -> Hit {
         self.hit(unit, 0.0, ScoreParts::default())
     }
@@ -168,13 +163,11 @@ impl<'a> IndexedFile<'a> {
     }
 
     /// Its path, relative to the searched path that it is found in, `/` between its parts.
-    #[must_use]
     pub fn path(&self) -> &str {
         self.place().map_or("", |(_, path)| path)
     }
 
     /// Name of its language.
-    #[must_use]
     pub fn language(&self) -> &str {
         self.index.table.text(self.index.table.files[self.row].language)
     }

@@ -30,7 +30,6 @@ use crate::{Error, Filter, Index};
 
 impl PortableUnit {
     /// See [`term_weights`].
-    #[must_use]
     pub fn term_weights(&self, parameters: &Bm25f, mean_lengths: &[f32; N_FIELDS]) -> Vec<(&str, f32)> {
         term_weights(&self.terms, parameters, mean_lengths)
     }
@@ -81,7 +80,6 @@ pub struct PortableTree {
 
 impl Index {
     /// The files that searches of the indexed path find, ascending by path.
-    #[must_use]
     pub fn file_keys(&self) -> Vec<FileKey> {
         let model = self.dense.as_ref().map_or("", |dense| dense.embedder.id());
         let key = |row: usize| {
@@ -288,7 +286,6 @@ impl Index {
     }
 
     /// The id of its model and the number of columns of its vectors.
-    #[must_use]
     pub fn model(&self) -> Option<(&str, usize)> {
         self.dense.as_ref().map(|dense| (dense.embedder.id(), dense.embedder.dimension()))
     }

@@ -128,7 +128,6 @@ impl Index {
     }
 
     /// Number of units and of files that searches of its paths find, which may be a part of the index.
-    #[must_use]
     pub fn sizes_of_roots(&self) -> (usize, usize) {
         let found = self.units_of_files.iter().enumerate().filter(|(row, _)| self.root_of(*row).is_some());
         found.fold((0, 0), |(units, files), (_, of_file)| (units + of_file.len(), files + 1))

@@ -54,7 +54,6 @@ impl Index {
     }
 
     /// Returns true if a text is the one that the file of a hit had when it was indexed.
-    #[must_use]
     pub fn is_as_indexed(&self, hit: &Hit, text: &SourceText) -> bool {
         let unit = self.table.units.get(hit.unit);
         let indexed = unit.map_or(0, |unit| self.table.file_of(unit).hash);
@@ -68,7 +67,6 @@ impl Index {
     }
 
     /// The 0-based lines of a unit in the [`text`](Self::text) of its file.
-    #[must_use]
     pub fn lines(&self, hit: &Hit, text: &SourceText) -> Range<usize> {
         if hit.unit == Hit::NO_UNIT {
             return text.line_indexes(hit.start_line..=hit.end_line, 0..text.bytes().len());

@@ -88,13 +88,11 @@ impl UnindexedFile<'_> {
     }
 
     /// A part of it as a hit without a unit; `lines` are 1-based, inclusive.
-    #[must_use]
     pub fn part(&self, lines: (u32, u32)) -> Hit {
         part(self.root, &self.path, self.language, lines)
     }
 
     /// Name of its language; that of text if it is unknown.
-    #[must_use]
     pub fn language(&self) -> &str {
         self.language
     }
@@ -102,7 +100,6 @@ impl UnindexedFile<'_> {
 
 impl IndexedFile<'_> {
     /// A part of it that is in no unit, as a hit; `lines` are 1-based, inclusive.
-    #[must_use]
     pub fn part(&self, lines: (u32, u32)) -> Option<Hit> {
         let (root, path) = self.place()?;
         Some(part(root, path, self.language(), lines))
@@ -212,7 +209,6 @@ impl Index {
     }
 
     /// The files that pass a filter, in the order of their paths, with the units that do, even if there are none.
-    #[must_use]
     pub fn searched_files(&self, filter: &Filter) -> Vec<IndexedFile<'_>> {
         let with_units = self.files(filter);
         if !filter.takes_parts() {

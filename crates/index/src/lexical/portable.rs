@@ -164,7 +164,6 @@ impl Terms {
 /// The numbers whose inner product with the inverse document frequencies of a query's terms is the
 /// [score](LexicalIndex::scores) of a text, one for each of its terms; exact if the mean lengths are those of the
 /// collection.
-#[must_use]
 pub fn term_weights<'a>(
     frequencies: &'a TermFrequencies,
     parameters: &Bm25f,
@@ -184,7 +183,6 @@ pub fn term_weights<'a>(
 }
 
 /// The weight of a term that occurs in `n_matches` of `n_texts` texts: the one of [`LexicalIndex::scores`].
-#[must_use]
 pub fn inverse_document_frequency(n_texts: u64, n_matches: u64) -> f32 {
     super::inverse_frequency(n_texts as f32, n_matches as f32)
 }

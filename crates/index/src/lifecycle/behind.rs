@@ -23,7 +23,6 @@ pub struct Behind {
 impl Index {
     /// The searched files that were changed, added or removed since the index was opened; `None` if that is unknown, as for an
     /// index in memory.
-    #[must_use]
     pub fn behind(&self) -> Option<Behind> {
         let mut behind = Behind::default();
         for tree in &self.trees {

@@ -80,7 +80,6 @@ pub(crate) fn build(
 impl Index {
     /// Returns true if this is an index in memory that still matches its tree; false for one on disk, which
     /// [`open_or_build`](Self::open_or_build) checks.
-    #[must_use]
     pub fn is_current_in_memory(&self) -> bool {
         let Some(Origin { root, manifest }) = &self.in_memory else { return false };
         let Ok(base) = walk::base_directory(root).and_then(walk::open) else { return false };

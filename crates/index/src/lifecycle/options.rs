@@ -104,7 +104,6 @@ pub enum Event<'a> {
 
 impl Event<'_> {
     /// Approximate fraction of the work that is done (0 to 1), and the current step; `None` if it takes no time.
-    #[must_use]
     pub fn progress(&self) -> Option<(f64, &'static str)> {
         let half = |done: &usize, total: &usize| *done as f64 / (*total).max(1) as f64 / 2.0;
         Some(match self {

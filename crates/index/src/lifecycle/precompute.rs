@@ -62,7 +62,6 @@ struct PendingPart {
 impl Index {
     /// The units that a re-ranker may embed ahead; `None` without one, in memory, or if there are too many units
     /// ([`Embedder::max_precomputed`]).
-    #[must_use]
     pub fn precomputation(&self) -> Option<Precomputation> {
         let embedder = self.dense.as_ref().map(|dense| Arc::clone(&dense.embedder))?;
         if self.n_units() > embedder.max_precomputed() {
@@ -113,13 +112,11 @@ pub(crate) fn n_precomputed(
 
 impl Precomputation {
     /// The directories of the indexes.
-    #[must_use]
     pub fn directories(&self) -> Vec<PathBuf> {
         self.indexes.iter().map(|(stored, _)| stored.directory.path()).collect()
     }
 
     /// Returns true if searches compute missing vectors.
-    #[must_use]
     pub fn is_required(&self) -> bool {
         !self.embedder.reranks_stored_only()
     }

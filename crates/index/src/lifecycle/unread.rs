@@ -22,7 +22,6 @@ impl Index {
     /// Files of the tree, or of the searched part of it, whose content could not be read or is binary, and
     /// directories that could not be listed; each with the index of the searched path that contains it, and its path
     /// as in results.
-    #[must_use]
     pub fn unread(&self) -> Vec<(usize, Skipped)> {
         let of_tree = |tree: &Tree| {
             let relative = |file: &Skipped| {

@@ -17,7 +17,6 @@ pub const DEFAULT_THRESHOLD: f32 = 0.26;
 /// Returns whether a search with a confidence found something: true if it reaches the threshold that the user gave, or
 /// else [`DEFAULT_THRESHOLD`]. `None` for a long text with results that was searched by words alone, without a given
 /// threshold: its confidence is hardly informative.
-#[must_use]
 pub fn is_confident(confidence: f32, evidence: &Evidence, threshold: Option<f32>) -> Option<bool> {
     let is_undecided = evidence.kind == QuestionKind::Long && evidence.cosine.is_none();
     match threshold {
@@ -89,7 +88,6 @@ struct BuiltIn {
 impl Weights {
     /// The weights that search uses: by words alone and for short queries fitted by `quarry eval tune --confidence`, for long
     /// texts by `bench/fit_confidence.py`. They are for the built-in model: cosines of another one may be higher or lower.
-    #[must_use]
     pub fn in_use(evidence: &Evidence) -> &'static Self {
         static BUILT_IN: LazyLock<BuiltIn> = LazyLock::new(|| {
             // A test parses the file, so it cannot be invalid in a release.
@@ -105,7 +103,6 @@ impl Weights {
 
     /// The probability, 0 to 1, that the evidence belongs to a query with an answer, assuming that queries with and
     /// without an answer are equally frequent.
-    #[must_use]
     pub fn confidence(&self, evidence: &Evidence) -> f32 {
         let products =
             self.features.iter().zip(evidence.features()).map(|(weight, feature)| weight * feature);
@@ -115,7 +112,6 @@ impl Weights {
 
 impl Evidence {
     /// The features of the evidence.
-    #[must_use]
     pub fn features(&self) -> Features {
         let is = |kind| f32::from(u8::from(self.kind == kind));
         [
@@ -134,7 +130,6 @@ impl Evidence {
     }
 
     /// [`Weights::confidence`] with the weights in use.
-    #[must_use]
     pub fn confidence(&self) -> f32 {
         Weights::in_use(self).confidence(self)
     }

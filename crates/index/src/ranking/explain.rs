@@ -58,7 +58,6 @@ impl Combination {
 
 impl Explanation {
     /// A number without parts.
-    #[must_use]
     pub fn leaf(name: &'static str, value: f32) -> Self {
         Self { name, value, combination: None, parts: Vec::new() }
     }

@@ -8,7 +8,6 @@
 ///
 /// # Panics
 /// When the lists have different lengths.
-#[must_use]
 pub fn convex_combination(lexical: &[f32], dense: &[f32], dense_weight: f32) -> Vec<f32> {
     let fusion = Fusion::new(lexical, dense, dense_weight);
     lexical.iter().zip(dense).map(|(&lexical, &dense)| fusion.score(lexical, dense)).collect()
@@ -40,7 +39,6 @@ impl Fusion {
 ///
 /// # Panics
 /// When the lists have different lengths.
-#[must_use]
 pub fn reciprocal_rank(lexical: &[f32], dense: &[f32], k: f32) -> Vec<f32> {
     assert_eq!(lexical.len(), dense.len(), "both score the same documents");
     let mut fused = vec![0.0; lexical.len()];

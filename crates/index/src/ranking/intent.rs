@@ -96,7 +96,6 @@ const QUESTION_WORDS: [&str; 11] =
     ["how", "why", "what", "where", "when", "which", "who", "does", "do", "is", "can"];
 
 /// The features of a query, from its text and the results of a search.
-#[must_use]
 pub fn query_features(text: &str, matches: &QueryMatches) -> QueryFeatures {
     let words: Vec<&str> = text.split_whitespace().collect();
     let plain: Vec<String> =
@@ -172,7 +171,6 @@ pub struct UnitMatches {
 }
 
 impl UnitMatches {
-    #[must_use]
     pub fn features(&self) -> UnitFeatures {
         let flag = |value: bool| f32::from(u8::from(value));
         let log_lines = (self.lines.max(1) as f32).ln();
@@ -211,7 +209,6 @@ pub struct RuleScore {
 
 impl RuleScore {
     /// The score that the parts of a unit's score have.
-    #[must_use]
     pub fn new(file: u32, parts: &ScoreParts) -> Self {
         let alone = if parts.repetition > 0.0 { parts.rules / parts.repetition } else { 0.0 };
         Self { file, score: parts.rules, alone }
@@ -246,7 +243,6 @@ pub struct Model {
 
 impl Model {
     /// The model that search uses.
-    #[must_use]
     pub fn builtin() -> &'static Self {
         static BUILTIN: LazyLock<Model> = LazyLock::new(|| {
             // A test parses the file, so it cannot be invalid in a release.
@@ -257,7 +253,6 @@ impl Model {
     }
 
     /// The probability that a file is wanted rather than a function, 0 to 1.
-    #[must_use]
     pub fn file_probability(&self, features: &QueryFeatures) -> f32 {
         let log_odds = self.intercept + dot(&self.query, features) + self.file_odds.ln();
         1.0 / (1.0 + (-log_odds).exp())
@@ -265,7 +260,6 @@ impl Model {
 
     /// The score of a unit as the answer to a question about behavior: a log-probability up to a constant for the
     /// query.
-    #[must_use]
     pub fn function_score(&self, features: &UnitFeatures) -> f32 {
         dot(&self.unit, features)
     }
@@ -275,7 +269,6 @@ impl Model {
     /// Rules decide which file is wanted, but say little about which of its units: the shares of each file are
     /// assigned to its units in the order of both scores, those of the rules without the factor for further units of a
     /// file.
-    #[must_use]
     pub fn shares(&self, rules: &[RuleScore], features: &[UnitFeatures]) -> Shares {
         let scores: Vec<f32> = features.iter().map(|features| self.function_score(features)).collect();
         let mut file = self.file_shares(rules.iter().map(|rule| rule.score));
@@ -302,7 +295,6 @@ impl Model {
     }
 
     /// The shares of units if a file is wanted, by their scores of the rules.
-    #[must_use]
     pub fn file_shares(&self, rules: impl Iterator<Item = f32> + Clone) -> Vec<f32> {
         let best = rules.clone().fold(f32::MIN_POSITIVE, f32::max);
         softmax(&rules.map(|score| self.sharpness * score / best).collect::<Vec<_>>())
@@ -319,7 +311,6 @@ pub struct Shares {
 }
 
 /// The score of a unit from its two shares and the probability that a file is wanted.
-#[must_use]
 pub fn mixture(file_probability: f32, file_share: f32, function_share: f32) -> f32 {
     file_probability * file_share + (1.0 - file_probability) * function_share
 }
@@ -370,7 +361,6 @@ by_name!(query_by_name, QUERY_FEATURES);
 by_name!(unit_by_name, UNIT_FEATURES);
 
 /// The share of each score in a softmax over all of them; all scores must be finite.
-#[must_use]
 pub fn softmax(scores: &[f32]) -> Vec<f32> {
     let maximum = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let mut shares: Vec<f32> = scores.iter().map(|score| (score - maximum).exp()).collect();

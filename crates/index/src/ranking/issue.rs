@@ -65,7 +65,6 @@ pub struct Issue<'a> {
 
 impl<'a> Issue<'a> {
     /// Splits a text of several lines, or with a frame or a path with a line; `None` for any other.
-    #[must_use]
     pub fn parse(text: &'a str) -> Option<Self> {
         let mut lines = text.lines().filter(|line| !line.trim().is_empty());
         let first = lines.next()?;
@@ -76,7 +75,6 @@ impl<'a> Issue<'a> {
 
     /// Weight with which a text of one line is ranked as a long one rather than as an ordinary query, 0 to 1: it rises
     /// with the length of the text and the probability that it is a description.
-    #[must_use]
     pub fn share_of_long(text: &str) -> f32 {
         let n_words = text.split_whitespace().count();
         let by_length = (n_words.saturating_sub(MIN_WORDS) as f32 / MIN_WORDS as f32).min(1.0);
@@ -90,7 +88,6 @@ impl<'a> Issue<'a> {
     }
 
     /// Splits any text.
-    #[must_use]
     pub fn split(text: &'a str) -> Self {
         Splitter { text, ..Splitter::default() }.split(text)
     }
@@ -111,7 +108,6 @@ impl<'a> Issue<'a> {
     }
 
     /// The title and the sentences: the input of a language model.
-    #[must_use]
     pub fn sentences(&self) -> String {
         let mut text = self.title.to_owned();
         for line in &self.prose {

@@ -69,7 +69,6 @@ impl QuestionKind {
     pub const ALL: [Self; 4] = [Self::Description, Self::Name, Self::Error, Self::Long];
 
     /// The kind of a query.
-    #[must_use]
     pub fn classify(query: &str) -> Self {
         let words: Vec<&str> = query.split_whitespace().collect();
         match words.len() {
@@ -122,7 +121,6 @@ const AFTER_TEST: [&str; 14] = [
 const AFTER_TESTS: [&str; 6] = ["for", "if", "of", "on", "when", "whether"];
 
 /// Returns true if a query asks for tests: "test that the retry stops", "where is the retry tested".
-#[must_use]
 pub fn asks_for_tests(query: &str) -> bool {
     let words: Vec<String> = query
         .split_whitespace()

@@ -36,19 +36,16 @@ pub struct RankedUnits {
 
 impl RankedUnits {
     /// Confidence that any unit answers the query, 0 to 1; 0 without units.
-    #[must_use]
     pub fn confidence(&self) -> f32 {
         if self.candidates.is_empty() { 0.0 } else { self.evidence.confidence() }
     }
 
     /// Returns true if the search found something, by [`is_confident`].
-    #[must_use]
     pub fn is_confident(&self, threshold: Option<f32>) -> Option<bool> {
         is_confident(self.confidence(), &self.evidence, threshold)
     }
 
     /// The terms of the query for showing matches; of an issue those that were looked up, because there may be thousands.
-    #[must_use]
     pub fn terms_to_show(&self, query: &str) -> Vec<String> {
         match &self.of_issue {
             Some(_) => self.signals.terms.iter().take(MAX_SHOWN).cloned().collect(),
@@ -58,7 +55,6 @@ impl RankedUnits {
 
     /// The words of the query that occur in the index, in its order, if at least one other does not; stop words do not
     /// count, and neither does a query that is an issue or in another language.
-    #[must_use]
     pub fn only_known_words<'q>(&self, query: &'q str) -> Option<Vec<&'q str>> {
         let is_known = &self.signals.lexical.is_known;
         if self.of_issue.is_some() || self.asked.is_some() || is_known.iter().all(|known| *known) {
@@ -72,7 +68,6 @@ impl RankedUnits {
     }
 
     /// Returns true if a re-ranker ordered them.
-    #[must_use]
     pub fn is_reranked(&self) -> bool {
         self.is_reranked
     }

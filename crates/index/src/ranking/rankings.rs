@@ -70,12 +70,10 @@ pub const RANKINGS: [NamedRanking; 11] = [
 
 impl NamedRanking {
     /// The ranking with a name; `None` if there is none.
-    #[must_use]
     pub fn find(name: &str) -> Option<&'static Self> {
         RANKINGS.iter().find(|ranking| ranking.name == name)
     }
 
-    #[must_use]
     pub fn weights(&self) -> RankingWeights {
         let mut weights = RankingWeights::default();
         (self.depart)(&mut weights);

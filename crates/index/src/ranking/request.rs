@@ -33,7 +33,6 @@ pub struct SearchResponse {
 
 impl SearchResponse {
     /// Returns whether the search found something, by [`is_confident`].
-    #[must_use]
     pub fn is_confident(&self, threshold: Option<f32>) -> Option<bool> {
         is_confident(self.confidence, &self.evidence, threshold)
     }

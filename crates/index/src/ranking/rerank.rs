@@ -46,7 +46,6 @@ pub fn piece_vectors(texts: &[&str], reranker: &dyn Embedder) -> Result<Vec<Vect
 }
 
 /// The maximum dot product of a passage with a query, or the mean of these of the query's vectors; `None` without passages.
-#[must_use]
 pub fn best_cosine(passages: &Vectors, query: &Vectors) -> Option<f32> {
     (passages.n_rows() > 0).then(|| max_sim(query, passages) / query.n_rows().max(1) as f32)
 }
@@ -125,7 +124,6 @@ impl Index {
     }
 
     /// Returns true if re-ranking reads no result during a search.
-    #[must_use]
     pub fn reranks_stored_only(&self) -> bool {
         self.dense.as_ref().is_some_and(|dense| dense.embedder.reranks_stored_only())
     }

@@ -41,7 +41,6 @@ struct WordReading {
 
 impl Index {
     /// The symbols that a query may name, folded.
-    #[must_use]
     pub fn symbols_of(query: &str) -> Vec<String> {
         let symbols = symbol_words(query).map(folded);
         symbols.filter(|symbol| !symbol.is_empty()).collect()

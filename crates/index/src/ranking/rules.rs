@@ -24,7 +24,6 @@ pub struct Query<'a> {
 
 impl<'a> Query<'a> {
     /// The symbol that the query is, if it is one word: the last part of `Type::method`, `module.Type` or `call()`.
-    #[must_use]
     pub fn symbol(&self) -> Option<&'a str> {
         let text = self.text.trim();
         if text.contains(char::is_whitespace) { None } else { symbol_words(text).last() }
@@ -38,7 +37,6 @@ impl<'a> Query<'a> {
 }
 
 /// Returns whether a query is a symbol, which is looked up by its name: no re-ranker reads anything for it.
-#[must_use]
 pub fn is_symbol(query: &str) -> bool {
     Query { text: query, terms: &[], weights: &[] }.symbol().is_some()
 }
@@ -51,7 +49,6 @@ pub(crate) fn symbol_words(text: &str) -> impl Iterator<Item = &str> {
 /// Match of a name with the query, from 0 to 1: the geometric mean of the (weighted) share of the query's terms in the
 /// name and the share of the name's words in the query. An identifier of several words also matches as a whole
 /// (`WebSocket` and `websocket`). 0 for a name without words.
-#[must_use]
 pub fn name_match(query: &Query, name: &str) -> f32 {
     let mut matched = vec![false; query.terms.len()];
     let (mut n_words, mut n_matched) = (0, 0);
@@ -79,20 +76,17 @@ pub fn name_match(query: &Query, name: &str) -> f32 {
 }
 
 /// [`name_match`] of the last part of a definition's qualified name; 0 for units without a name of their own.
-#[must_use]
 pub fn own_name_match(query: &Query, kind: UnitKind, name: &str) -> f32 {
     if is_definition(kind) { name_match(query, last_part(name)) } else { 0.0 }
 }
 
 /// Match of the name of a unit with the query: [`own_name_match`], halved for functions, because a query in plain words
 /// names the subject of a type more often than that of a function.
-#[must_use]
 pub fn unit_match(query: &Query, kind: UnitKind, name: &str) -> f32 {
     own_name_match(query, kind, name) * name_factor(kind)
 }
 
 /// The factor of [`unit_match`]: a power of 2, so that it can be undone.
-#[must_use]
 pub fn name_factor(kind: UnitKind) -> f32 {
     if kind == UnitKind::Type { 1.0 } else { 0.5 }
 }
@@ -115,7 +109,6 @@ impl PathMatch {
 }
 
 /// Match of the path of a file with the query; [`path_parts`] defines its stem and its directory.
-#[must_use]
 pub fn path_match(query: &Query, path: &str) -> PathMatch {
     let PathParts { stem, directory } = path_parts(path);
     let parent = directory.rsplit_once('/').map_or(directory, |(_, parent)| parent);
@@ -124,13 +117,11 @@ pub fn path_match(query: &Query, path: &str) -> PathMatch {
 
 /// The symbol that a unit defines; empty if it defines none. The later parts of a long definition have its name but
 /// no signature.
-#[must_use]
 pub fn symbol<'a>(kind: UnitKind, name: &'a str, signature: &str) -> &'a str {
     if is_definition(kind) && !signature.is_empty() { last_part(name) } else { "" }
 }
 
 /// Returns whether a unit defines something, rather than being prose or code between definitions.
-#[must_use]
 pub fn is_definition(kind: UnitKind) -> bool {
     matches!(kind, UnitKind::Type | UnitKind::Function | UnitKind::Method)
 }
@@ -153,7 +144,6 @@ pub struct PathParts<'a> {
 }
 
 /// Splits a path relative to the root.
-#[must_use]
 pub fn path_parts(path: &str) -> PathParts<'_> {
     let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
@@ -166,7 +156,6 @@ pub fn path_parts(path: &str) -> PathParts<'_> {
 
 /// The factor for the score of a unit by its kind of code: the smallest of the factors of `ranking` that apply to it
 /// as part of a test, or of an example, generated code and the like, times that for a private helper.
-#[must_use]
 pub fn demotion(flags: FileFlags, is_helper: bool, ranking: &RankingWeights) -> f32 {
     let test = if flags.contains(FileFlags::TEST) { ranking.test } else { 1.0 };
     let others = flags.difference(FileFlags::TEST | FileFlags::LEFT_OUT);
@@ -180,7 +169,6 @@ const PRIVATE_WORDS: [&str; 3] = ["private", "fileprivate", "protected"];
 /// Returns whether a definition is a helper of its type or file rather than part of its interface, by its declaration
 /// (`private`, `protected`) or its name (`_helper`, `#field`; not Python's `__init__`). Languages that mark neither
 /// have none.
-#[must_use]
 pub fn is_private(name: &str, signature: &str) -> bool {
     let name = last_part(name);
     let is_special = name.starts_with("__") && name.ends_with("__");
@@ -215,7 +203,6 @@ pub fn fold<E>(
 
 /// Returns whether a file only re-exports what others define: one that stands for its directory, without any
 /// definition. Rust's `mod.rs` is not one, because it documents its module even if it defines nothing.
-#[must_use]
 pub fn is_reexport(path: &str, kinds: impl IntoIterator<Item = UnitKind>) -> bool {
     let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
     let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
@@ -226,7 +213,6 @@ pub fn is_reexport(path: &str, kinds: impl IntoIterator<Item = UnitKind>) -> boo
 /// first, are multiplied by 1, `factor`, `factor`², ... (0 to 1), but at least by the `minimum` of the unit: one whose
 /// name the query has is not just another result of its kind. `units` contains (file, unit, score); the result is in
 /// descending order of the new scores, ties in ascending order of units.
-#[must_use]
 pub fn diversify(
     mut units: Vec<(u32, usize, f32)>,
     factor: f32,

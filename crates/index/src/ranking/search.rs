@@ -60,7 +60,6 @@ impl Index {
     }
 
     /// The best hits of a ranking.
-    #[must_use]
     pub fn response(&self, ranked: &RankedUnits, limit: usize) -> SearchResponse {
         let candidates = ranked.candidates.iter().take(limit);
         SearchResponse {
@@ -72,7 +71,6 @@ impl Index {
     }
 
     /// The hit at a 0-based position of a ranking.
-    #[must_use]
     pub fn ranked_hit(&self, ranked: &RankedUnits, position: usize) -> Option<Hit> {
         ranked.candidates.get(position).map(|candidate| self.hit_of(candidate))
     }
@@ -209,7 +207,6 @@ impl Index {
     }
 
     /// The first part of the definition that a unit (by its number) is a later part of; the unit itself if it is not one.
-    #[must_use]
     pub fn first_part(&self, unit: usize) -> usize {
         let record = &self.table.units[unit];
         let name = self.table.text(record.name);

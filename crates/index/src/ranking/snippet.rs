@@ -7,7 +7,6 @@ use quarry_text::lexical_terms;
 
 /// Byte ranges of `text` that match one of `terms` ([`quarry_text::query_terms`]), ascending; if an identifier and a
 /// part of it both match, both are listed.
-#[must_use]
 pub fn matches(text: &str, terms: &[String]) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     lexical_terms(text, |term, range| {
@@ -22,14 +21,12 @@ pub fn matches(text: &str, terms: &[String]) -> Vec<Range<usize>> {
 /// The range of at most `max_lines` consecutive lines of `text` that contains most of `terms`, as 0-based line
 /// numbers; a term counts once, and less the more lines contain it. The earliest and shortest of equal ranges, so
 /// that it starts and ends with a match; the first lines if nothing matches.
-#[must_use]
 pub fn best_lines(text: &str, terms: &[String], max_lines: usize) -> Range<usize> {
     best_lines_beside(text, &(0..0), terms, max_lines)
 }
 
 /// [`best_lines`] among those before and after the lines `shown`, which are shown anyway; without blank lines at its
 /// ends. Empty only if all other lines are blank.
-#[must_use]
 pub fn best_lines_beside(
     text: &str,
     shown: &Range<usize>,
@@ -76,7 +73,6 @@ pub fn best_lines_beside(
 
 /// The 0-based lines of a unit's source that its signature consists of and that contain nothing else but white space,
 /// commas and what opens the body; empty if these cannot be identified.
-#[must_use]
 pub fn declaration_lines(text: &str, signature: &str) -> Range<usize> {
     let signature = compact(signature);
     let lines: Vec<String> = text.lines().map(compact_line).collect();
@@ -101,7 +97,6 @@ pub fn declaration_lines(text: &str, signature: &str) -> Range<usize> {
 
 /// The 0-based line on which the declaration of a unit's source begins, whatever follows it there; `None` if it cannot be
 /// identified.
-#[must_use]
 pub fn declaration_line(text: &str, signature: &str) -> Option<usize> {
     let signature = compact(signature);
     let lines: Vec<String> = text.lines().map(compact_line).collect();

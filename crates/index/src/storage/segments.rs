@@ -155,7 +155,6 @@ pub struct SegmentCounts {
 impl SegmentPool {
     /// Keeps segments of this size together open, and always the last one that was used. Calls `replaced` when one cannot
     /// be opened, usually because its index has a later generation: time to open that.
-    #[must_use]
     pub fn new(max_bytes: u64, replaced: impl Fn() + Send + Sync + 'static) -> Self {
         Self { max_bytes, replaced: Box::new(replaced), state: Mutex::default() }
     }
@@ -165,7 +164,6 @@ impl SegmentPool {
         (self.replaced)();
     }
 
-    #[must_use]
     pub fn counts(&self) -> SegmentCounts {
         let state = self.state();
         SegmentCounts {

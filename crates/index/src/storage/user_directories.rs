@@ -19,7 +19,6 @@ impl Default for UserDirectories {
 
 impl UserDirectories {
     /// Subdirectories of `directory`.
-    #[must_use]
     pub fn below(directory: &Path) -> Self {
         Self { cache: Some(directory.join("cache")), state: Some(directory.join("state")) }
     }

@@ -4,7 +4,6 @@ use xxhash_rust::xxh3::xxh3_128;
 
 /// The text that a model embeds for a unit: a line with the words of the file's path and of the qualified name, then
 /// the unit's source.
-#[must_use]
 pub fn embedding_text(path: &str, name: &str, source: &str) -> String {
     let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
     let words =

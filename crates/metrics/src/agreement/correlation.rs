@@ -2,7 +2,6 @@
 //! distinct values, or the lists differ in length.
 
 /// Pearson's product-moment correlation (Pearson, 1895): covariance over the product of the deviations.
-#[must_use]
 pub fn pearson(a: &[f64], b: &[f64]) -> Option<f64> {
     if a.len() != b.len() || is_constant(a) || is_constant(b) {
         return None;
@@ -19,7 +18,6 @@ pub fn pearson(a: &[f64], b: &[f64]) -> Option<f64> {
 }
 
 /// Spearman's rank correlation (Spearman, 1904): [`pearson`] of the ranks, equal values sharing their mean rank.
-#[must_use]
 pub fn spearman(a: &[f64], b: &[f64]) -> Option<f64> {
     pearson(&ranks(a), &ranks(b))
 }
@@ -27,7 +25,6 @@ pub fn spearman(a: &[f64], b: &[f64]) -> Option<f64> {
 /// Kendall's τ-b (Kendall, *The Treatment of Ties in Ranking Problems*, 1945): pairs in the same order less pairs in
 /// the other one, over the square root of the product of the numbers of pairs that are not tied in each list. Takes
 /// n log n steps (Knight, *A Computer Method for Calculating Kendall's Tau with Ungrouped Data*, 1966).
-#[must_use]
 pub fn kendall_tau_b(a: &[f64], b: &[f64]) -> Option<f64> {
     if a.len() != b.len() || is_constant(a) || is_constant(b) {
         return None;

@@ -20,7 +20,6 @@ pub enum DisagreementWeight {
 /// 1968): 1 − weighted disagreements over those expected from how often each rater gives each value. −1 to 1, greater
 /// is better. `None` without units, when the raters differ in their number, or when both only ever give one same
 /// value.
-#[must_use]
 pub fn cohen_kappa(a: &[f64], b: &[f64], weight: DisagreementWeight) -> Option<f64> {
     if a.len() != b.len() {
         return None;
@@ -47,7 +46,6 @@ pub fn cohen_kappa(a: &[f64], b: &[f64], weight: DisagreementWeight) -> Option<f
 /// Agreement among Many Raters*, 1971): (P − P_e) / (1 − P_e), P being [`percent_agreement`] and P_e the sum of the
 /// squared shares of the values. Greater is better, at most 1. `None` where units have different numbers of
 /// ratings, or fewer than two, or where only one value occurs.
-#[must_use]
 pub fn fleiss_kappa(table: &[Vec<Option<f64>>]) -> Option<f64> {
     let mut sizes = table.iter().map(|row| row.iter().flatten().count());
     let size = sizes.next()?;
@@ -64,7 +62,6 @@ pub fn fleiss_kappa(table: &[Vec<Option<f64>>]) -> Option<f64> {
 
 /// Mean over all units with two or more ratings of the share of pairs of ratings that are equal. 0 to 1, greater is
 /// better. `None` without such a unit.
-#[must_use]
 pub fn percent_agreement(table: &[Vec<Option<f64>>]) -> Option<f64> {
     let shares: Vec<f64> = table
         .iter()

@@ -120,7 +120,6 @@ impl Chance {
 /// Krippendorff's α = 1 − D_o / D_e: observed disagreement within units over that expected by chance from all
 /// pairable ratings (Krippendorff, *Content Analysis*, 2004, chapter 11). −1 to 1, larger is better. Any number of
 /// raters; units with one rating are left out. `None` with fewer than two distinct pairable values.
-#[must_use]
 pub fn krippendorff_alpha(table: &[Vec<Option<f64>>], level: Level) -> Option<f64> {
     let ratings = Ratings::new(table);
     ratings.alpha(level, ratings.units.iter())
@@ -130,7 +129,6 @@ pub fn krippendorff_alpha(table: &[Vec<Option<f64>>], level: Level) -> Option<f6
 /// that α of the table is the mean of these, each weighing as many times as the unit has ratings. At most 1; low where
 /// the raters of a unit disagree, which is how pairs on which annotators disagree are found and removed (CoSQA, Huang
 /// et al., 2021). `None` for units with one rating or none, and for all if α is not defined.
-#[must_use]
 pub fn krippendorff_by_unit(table: &[Vec<Option<f64>>], level: Level) -> Vec<Option<f64>> {
     let ratings = Ratings::new(table);
     let chance = ratings.chance(level, ratings.units.iter());
@@ -145,7 +143,6 @@ pub fn krippendorff_by_unit(table: &[Vec<Option<f64>>], level: Level) -> Vec<Opt
 /// Mean of α over consecutive blocks of `block` rows, the last one possibly shorter, as CoSQA+'s scripts compute it
 /// with blocks of 100 (Gong et al., 2024). It differs from α of the whole table. `None` without rows, for blocks of
 /// 0 rows, or where α of a block is not defined.
-#[must_use]
 pub fn krippendorff_alpha_by_blocks(table: &[Vec<Option<f64>>], level: Level, block: usize) -> Option<f64> {
     if block == 0 || table.is_empty() {
         return None;
@@ -156,7 +153,6 @@ pub fn krippendorff_alpha_by_blocks(table: &[Vec<Option<f64>>], level: Level, bl
 
 /// Percentile interval of α by drawing units again (Zapf et al., *Measuring Inter-Rater Reliability for Nominal Data*,
 /// 2016). Resamples in which α is not defined are left out; `None` where it never is.
-#[must_use]
 pub fn krippendorff_interval(
     table: &[Vec<Option<f64>>],
     level: Level,

@@ -88,7 +88,6 @@ pub struct NumericPairAgreement {
 impl Agreement {
     /// Of a table; `numbers` is set if the ratings are numbers rather than numbered labels, `block` how many rows
     /// a block of [`krippendorff_alpha_by_blocks`] has.
-    #[must_use]
     pub fn new(
         table: &[Vec<Option<f64>>],
         numbers: bool,

@@ -30,7 +30,6 @@ impl Variance {
 /// the cases' sums) for K items (Cronbach, *Coefficient Alpha and the Internal Structure of Tests*, 1951). At most 1,
 /// greater is more reliable. Rows with a missing value are left out; `None` for fewer than two items or cases, or
 /// where the sums do not vary.
-#[must_use]
 pub fn cronbach_alpha(table: &[Vec<Option<f64>>]) -> Option<f64> {
     let cases: Vec<Vec<f64>> = table.iter().filter_map(|row| row.iter().copied().collect()).collect();
     let n_items = cases.first()?.len();
@@ -45,7 +44,6 @@ pub fn cronbach_alpha(table: &[Vec<Option<f64>>]) -> Option<f64> {
 /// Mean over the columns of the variance of each over its rows, missing values left out: how much scores of models
 /// (columns) move from one set of queries (rows) to the next. Less is steadier. `None` where a column has too few
 /// values, or without columns.
-#[must_use]
 pub fn average_variance(table: &[Vec<Option<f64>>], variance: Variance) -> Option<f64> {
     let n_columns = table.iter().map(Vec::len).max()?;
     let variances: Option<Vec<f64>> = (0..n_columns)

@@ -91,14 +91,12 @@ pub struct PairedDifference {
 impl PairedDifference {
     /// Returns true if the interval excludes 0 but the p-value is not significant, or the reverse: they are
     /// computed by different methods.
-    #[must_use]
     pub fn contradicts(&self, p: f64, bootstrap: &Bootstrap) -> bool {
         (self.interval.low > 0.0 || self.interval.high < 0.0) != (p < 1.0 - bootstrap.confidence)
     }
 }
 
 /// Mean over strata of the means within them; NaN without values.
-#[must_use]
 pub fn mean(strata: &[&[f64]]) -> f64 {
     strata.iter().map(|values| values.iter().sum::<f64>() / values.len() as f64).sum::<f64>()
         / strata.len() as f64
@@ -173,7 +171,6 @@ fn resampled_means(strata: &[&[f64]], bootstrap: &Bootstrap) -> Vec<f64> {
 
 /// Percentile interval of any statistic of `n` cases, which gets the positions of the drawn cases. Resamples
 /// without a value are left out; `None` if none has a value, or there are no cases.
-#[must_use]
 pub fn resampled_interval(
     n: usize,
     bootstrap: &Bootstrap,

@@ -57,7 +57,6 @@ impl Confusion {
     }
 
     /// The sum of several.
-    #[must_use]
     pub fn sum<'a>(confusions: impl IntoIterator<Item = &'a Self>) -> Self {
         confusions.into_iter().fold(Self::default(), |sum, other| Self {
             true_positives: sum.true_positives + other.true_positives,
@@ -102,13 +101,11 @@ pub struct LabelErrors {
 
 impl LabelErrors {
     /// The confusions of the strata in the order of their names, then that of all together.
-    #[must_use]
     pub fn confusions(&self) -> Vec<Confusion> {
         self.strata.values().copied().chain([Confusion::sum(self.strata.values())]).collect()
     }
 
     /// The number of a pair's stratum among [`LabelErrors::confusions`]; the last one if its stratum is not known.
-    #[must_use]
     pub fn stratum(&self, query: &str, code: &str) -> usize {
         let name = self.pairs.get(query).and_then(|codes| codes.get(code));
         let position = name.and_then(|name| self.strata.keys().position(|known| known == name));
@@ -232,14 +229,12 @@ pub fn noisy_means(
 
 impl NoisyMeans {
     /// The mean of a method with the expected errors of labels removed, and its interval.
-    #[must_use]
     pub fn mean(&self, method: usize) -> (f64, Interval) {
         let means = &self.means[method];
         (means.iter().sum::<f64>() / means.len() as f64, interval(means.clone(), self.confidence))
     }
 
     /// The difference of the second from the first, `plain` being that of the labels as they are.
-    #[must_use]
     pub fn difference(&self, first: usize, second: usize, plain: f64) -> NoisyDifference {
         let differences: Vec<f64> =
             self.means[first].iter().zip(&self.means[second]).map(|(a, b)| b - a).collect();

@@ -118,7 +118,6 @@ impl Pool {
     }
 
     /// The order of the methods, and its certainty.
-    #[must_use]
     pub fn order(&self, seed: u64) -> ExpectedOrder {
         let draws = self.draws(seed);
         let n = draws.len() as f64;
@@ -167,7 +166,6 @@ impl Pool {
     }
 
     /// The judgments that are worth most, best first.
-    #[must_use]
     pub fn next(&self, n: usize, seed: u64) -> Vec<NextJudgment> {
         let draws = self.draws(seed);
         // Uncertainty about which of two methods is better: 1 if both are equally likely.
@@ -210,7 +208,6 @@ impl Pool {
 
     /// The place of a method, from 1, by expected means, if the judgments of documents that only it found within a depth are
     /// taken as unknown: another one than now if the pool favors it.
-    #[must_use]
     pub fn rank_without_own_judgments(&self, method: usize, depth: usize, seed: u64) -> usize {
         let mut queries = self.queries.clone();
         for document in queries.iter_mut().flatten() {

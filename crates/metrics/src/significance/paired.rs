@@ -18,7 +18,6 @@ pub struct Test {
 }
 
 /// Mean, and sample standard deviation unless there are fewer than two values; the mean of none is NaN.
-#[must_use]
 pub fn mean_and_deviation(values: &[f64]) -> (f64, Option<f64>) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -36,7 +35,6 @@ fn p_of_t(t: f64, degrees_of_freedom: f64) -> f64 {
 ///
 /// `None` for fewer than two differences. Where all are 0, t is 0 and p is 1; where all are equal otherwise, t is
 /// infinite and p is 0.
-#[must_use]
 pub fn paired_t(differences: &[f64]) -> Option<Test> {
     let (mean, Some(deviation)) = mean_and_deviation(differences) else { return None };
     let n = differences.len() as f64;
@@ -50,7 +48,6 @@ pub fn paired_t(differences: &[f64]) -> Option<Test> {
 /// small and 0.8 great.
 ///
 /// `None` for fewer than two differences, and where all are equal but not 0.
-#[must_use]
 pub fn effect_size(differences: &[f64]) -> Option<f64> {
     let (mean, Some(deviation)) = mean_and_deviation(differences) else { return None };
     let effect = if mean == 0.0 { 0.0 } else { mean / deviation };
@@ -64,7 +61,6 @@ pub fn effect_size(differences: &[f64]) -> Option<f64> {
 /// p is exact for up to 50 differences that are not 0, ties or not: the share of all signs of these ranks that give a
 /// sum as far from the middle. For more it is that of the normal approximation with the correction of the variance
 /// for ties and without one for continuity. Without a difference, p is 1.
-#[must_use]
 pub fn wilcoxon(differences: &[f64]) -> Test {
     let mut sorted: Vec<f64> = differences.iter().copied().filter(|value| *value != 0.0).collect();
     sorted.sort_unstable_by(|a, b| a.abs().total_cmp(&b.abs()));
@@ -104,7 +100,6 @@ pub fn wilcoxon(differences: &[f64]) -> Test {
 ///
 /// All signs are tried where that takes at most `bootstrap.resamples` trials; otherwise as many random ones, the
 /// signs seen counting as one more. Its `confidence` does not matter. Without a difference, p is 1.
-#[must_use]
 pub fn randomization(differences: &[f64], bootstrap: &Bootstrap) -> Test {
     let sum: f64 = differences.iter().sum();
     let magnitudes: Vec<f64> =
@@ -156,7 +151,6 @@ pub struct McNemar {
 /// McNemar's test that two methods are right equally often over the same cases (McNemar, *Note on the Sampling Error
 /// of the Difference between Correlated Proportions or Percentages*, 1947; Edwards, 1948). Takes (first right, second
 /// right) for each case.
-#[must_use]
 pub fn mcnemar(right: impl IntoIterator<Item = (bool, bool)>) -> McNemar {
     let (mut only_a, mut only_b) = (0, 0);
     for case in right {
@@ -185,7 +179,6 @@ pub fn mcnemar(right: impl IntoIterator<Item = (bool, bool)>) -> McNemar {
 /// Corrects p-values for their number, in their order, so that the chance of one or more false findings stays below
 /// the level that they are compared with: the k-th smallest of n, from 0, times n − k, and at least those below it
 /// (Holm, *A Simple Sequentially Rejective Multiple Test Procedure*, 1979).
-#[must_use]
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut ascending: Vec<usize> = (0..p_values.len()).collect();
     ascending.sort_by(|&a, &b| p_values[a].total_cmp(&p_values[b]));

@@ -23,7 +23,6 @@ impl Default for Power {
 /// differences of single queries have the sample standard deviation `deviation`: that for which the noncentral t
 /// distribution gives the test this power (Cohen, *Statistical Power Analysis for the Behavioral Sciences*, 1988,
 /// section 2.3.5). In units of the metric; `None` for fewer than two queries.
-#[must_use]
 pub fn minimum_detectable_difference(deviation: f64, n_queries: usize, power: &Power) -> Option<f64> {
     if n_queries < 2 {
         return None;

@@ -7,7 +7,6 @@ use spec_math::NormDist;
 /// Inference, the Law of Succession, and Statistical Inference*, 1927): it stays within 0 to 1 and has a width also
 /// where no case or every case is a hit. `confidence` is the share of such intervals that cover the true share, between
 /// 0 and 1. `None` without cases.
-#[must_use]
 pub fn wilson_interval(hits: usize, n: usize, confidence: f64) -> Option<Interval> {
     if n == 0 {
         return None;

@@ -35,7 +35,6 @@ pub struct Row {
 
 impl Row {
     /// Returns whether the code answers the query.
-    #[must_use]
     pub fn answers(&self) -> bool {
         self.label != Some(0)
     }
@@ -74,7 +73,6 @@ impl crate::Example for Row {
 /// Splits rows into a training and a held-out side: by repository for rows that have one, otherwise by query, so
 /// that no query is on both sides. If that leaves a side without a query, because there are few repositories, all
 /// rows are split by query.
-#[must_use]
 pub fn split(rows: Vec<Row>, share: f64) -> (Vec<Row>, Vec<Row>) {
     let limit = (share * 10_000.0) as u64;
     let by_query = |row: &Row| key(&row.query) % 10_000 < limit;

@@ -10,7 +10,6 @@ pub struct Device(Inner);
 
 impl Device {
     /// The processor, which computes in fused steps.
-    #[must_use]
     pub fn cpu() -> Device {
         Device(Inner::Cpu)
     }
@@ -31,7 +30,6 @@ impl Device {
     }
 
     /// `cpu`, or `cuda` with the name of the GPU.
-    #[must_use]
     pub fn name(&self) -> String {
         #[cfg(feature = "cuda")]
         if let Inner::Cuda(device) = &self.0

@@ -287,7 +287,6 @@ impl Default for Settings {
 
 impl Settings {
     /// Returns whether training needs another model's vectors.
-    #[must_use]
     pub fn needs_teacher(&self) -> bool {
         self.objective.distills() || self.code_vectors == CodeVectors::Teacher
     }

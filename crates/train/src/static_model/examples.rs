@@ -76,13 +76,11 @@ impl Bag {
     }
 
     /// The entries of a row, as a range into the lists.
-    #[must_use]
     pub(super) fn row(&self, at: usize) -> std::ops::Range<usize> {
         (if at == 0 { 0 } else { self.ends[at - 1] })..self.ends[at]
     }
 
     /// Number of rows.
-    #[must_use]
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -106,7 +104,6 @@ pub(super) struct Batch {
 
 impl Examples {
     /// Reads the pairs into token ids.
-    #[must_use]
     pub(super) fn new(pairs: &[&FunctionPair], tokenizer: Tokenizer<'_>, settings: &Settings) -> Examples {
         let read = |text: &str, max_words: usize| {
             let mut tokens = Vec::new();
@@ -162,7 +159,6 @@ impl Examples {
     }
 
     /// The share of all tokens that each token has.
-    #[must_use]
     pub(super) fn frequencies(&self, n_tokens: usize) -> Vec<f32> {
         let mut counts = vec![0u64; n_tokens];
         for list in [&self.query, &self.doc, &self.code] {
@@ -172,14 +168,12 @@ impl Examples {
         counts.into_iter().map(|count| (count as f64 / total) as f32).collect()
     }
 
-    #[must_use]
     pub(super) fn len(&self) -> usize {
         self.code.ends.len()
     }
 
     /// The examples of each batch of an epoch: shuffled, whole batches within a group first, what is left of
     /// the groups mixed; an incomplete last batch is left out.
-    #[must_use]
     pub(super) fn plan(&self, settings: &Settings, epoch: usize) -> Vec<Vec<u32>> {
         let mut random = fastrand::Rng::with_seed(mix(settings.seed, epoch, 0));
         let mut order: Vec<u32> = (0..self.len() as u32).collect();
@@ -198,7 +192,6 @@ impl Examples {
     }
 
     /// Draws the texts of a batch: which question is asked of each example, and what its document holds.
-    #[must_use]
     pub(super) fn draw(&self, examples: &[u32], settings: &Settings, epoch: usize) -> Batch {
         let mut batch = Batch::default();
         let n_positions = settings.positions;

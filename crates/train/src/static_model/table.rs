@@ -26,7 +26,6 @@ pub(super) struct Table {
 
 impl Table {
     /// A table of small random vectors.
-    #[must_use]
     pub(super) fn new(n_rows: usize, dimension: usize, n_positions: usize, seed: u64) -> Table {
         let mut random = fastrand::Rng::with_seed(seed);
         let spread = 1.0 / (dimension as f32).sqrt();
@@ -38,7 +37,6 @@ impl Table {
     }
 
     /// A table of these rows and weights of positions, from which nothing was learned yet.
-    #[must_use]
     pub(super) fn from_rows(rows: &[f32], dimension: usize, positions: &[f32]) -> Table {
         let mut values = vec![0.0; rows.len() * 3];
         for (to, from) in values.chunks_exact_mut(dimension * 3).zip(rows.chunks_exact(dimension)) {
@@ -47,13 +45,11 @@ impl Table {
         Table { dimension, values, positions: positions.iter().map(|weight| [*weight, 0.0, 0.0]).collect() }
     }
 
-    #[must_use]
     pub(super) fn n_rows(&self) -> usize {
         self.values.len() / (self.dimension * 3)
     }
 
     /// The vectors alone, row-major.
-    #[must_use]
     pub(super) fn vectors(&self) -> Vec<f32> {
         self.values.chunks_exact(self.dimension * 3).flat_map(|row| &row[..self.dimension]).copied().collect()
     }
@@ -73,7 +69,6 @@ impl Table {
     }
 
     /// The sum of each row's token vectors, weighted by position: `bag.len()` rows of `dimension` values.
-    #[must_use]
     pub(super) fn sums(&self, bag: &Bag) -> Vec<f32> {
         let mut sums = vec![0.0; bag.len() * self.dimension];
         sums.par_chunks_exact_mut(self.dimension).enumerate().with_min_len(32).for_each(|(row, sum)| {

@@ -27,7 +27,6 @@ pub(super) struct Validation {
 
 impl Validation {
     /// Takes every n-th documented pair, so that there are at most 10,000.
-    #[must_use]
     pub(super) fn new(pairs: &[&FunctionPair], tokenizer: Tokenizer<'_>, settings: &Settings) -> Validation {
         let documented: Vec<&FunctionPair> =
             pairs.iter().copied().filter(|pair| !pair.query.is_empty()).collect();
@@ -57,7 +56,6 @@ impl Validation {
     /// its documentation among undocumented code, and asked by its name among documented code that does not hold
     /// the name. Ties and other functions with the same question count against the model, repeated functions
     /// do not. `None` where nothing is held out.
-    #[must_use]
     pub(super) fn measure(&self, queries: &Table, documents: &Table) -> Option<HeldOutMrr> {
         let measure = |batch: &Batch| {
             let mut query_rows = query_sums(queries, documents, &batch.queries);

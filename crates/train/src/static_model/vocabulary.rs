@@ -40,7 +40,6 @@ const COUNTED_WORDS: usize = 150;
 /// Words are chosen by the number of functions that hold them, a function's query counting as well; pairs of
 /// words by `n · ln(n · N / (n₁ · n₂))`, how often they stand together times how much more often than by chance
 /// (a log-likelihood ratio without its minor terms, after Dunning 1993). Equal scores go by text, ascending.
-#[must_use]
 pub fn choose(pairs: &[&FunctionPair], size: VocabularySize) -> Vocabulary {
     let n_pairs = pairs.len() as f64;
     let (words, texts) = count_words(pairs);

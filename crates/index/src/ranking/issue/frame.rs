@@ -205,7 +205,6 @@ fn is_function(text: &str) -> bool {
 impl<'a> Frame<'a> {
     /// The name of the function itself, without scopes: `total` of `shop.(*Cart).Total` in its own spelling; empty for
     /// code outside of functions.
-    #[must_use]
     pub fn own_name(&self) -> &'a str {
         let mut parts = self.scopes();
         parts.next().unwrap_or_default()

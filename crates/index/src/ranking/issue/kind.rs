@@ -175,19 +175,16 @@ impl Kinds {
 
 impl KindModel {
     /// Tells long texts from ordinary queries; for texts of one line.
-    #[must_use]
     pub fn long_texts() -> &'static Self {
         &Kinds::builtin().long
     }
 
     /// Tells reports from descriptions, both long.
-    #[must_use]
     pub fn reports() -> &'static Self {
         &Kinds::builtin().reports
     }
 
     /// The probability that a text is of the kind, 0 to 1.
-    #[must_use]
     pub fn probability(&self, features: &TextFeatures) -> f32 {
         let products = self.features.iter().zip(features).map(|(weight, feature)| weight * feature);
         1.0 / (1.0 + (-(self.intercept + products.sum::<f32>())).exp())
@@ -196,7 +193,6 @@ impl KindModel {
 
 impl Issue<'_> {
     /// The features of the text that this was split from.
-    #[must_use]
     pub fn text_features(&self, text: &str) -> TextFeatures {
         let words: Vec<String> = text
             .split_whitespace()

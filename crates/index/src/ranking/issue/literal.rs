@@ -29,7 +29,6 @@ pub struct Message {
 impl Message {
     /// A message as it is pasted, with or without quotes around it or an exception's class before it; `None` if it has
     /// too few words to be distinctive.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         // An exception's class does not count, but a literal may begin with such words.
@@ -68,26 +67,22 @@ impl Message {
     }
 
     /// Returns true if it is long enough to be a query of its own: of three words, or of four together with values.
-    #[must_use]
     pub fn is_phrase(&self) -> bool {
         self.n_words() >= 3 || self.words().count() >= 4
     }
 
     /// Returns true if it has values or placeholders.
-    #[must_use]
     pub fn has_values(&self) -> bool {
         self.words().any(is_value)
     }
 
     /// Its words without values and placeholders.
-    #[must_use]
     pub fn fixed(&self) -> String {
         self.words().filter(|word| !is_value(word)).collect::<Vec<_>>().join(" ")
     }
 
     /// The share of the message that the literals of a source print, 0 to 1. Source that has the message outside of a literal,
     /// as templates do, counts nearly as much; docstrings and comments do not count.
-    #[must_use]
     pub fn printed_by(&self, source: &str) -> f32 {
         let mut is_covered = vec![false; self.text.len()];
         let mut n_exact = 0;

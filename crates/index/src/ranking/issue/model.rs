@@ -165,14 +165,12 @@ impl Tree {
 
 impl IssueModel {
     /// The trees for reports of problems.
-    #[must_use]
     pub fn reports() -> &'static Self {
         static REPORTS: LazyLock<IssueModel> = LazyLock::new(|| parsed(include_str!("../../../issues.json")));
         &REPORTS
     }
 
     /// The trees for descriptions of what code does.
-    #[must_use]
     pub fn descriptions() -> &'static Self {
         static DESCRIPTIONS: LazyLock<IssueModel> =
             LazyLock::new(|| parsed(include_str!("../../../descriptions.json")));
@@ -182,7 +180,6 @@ impl IssueModel {
     /// The contribution of each feature of a unit, in the order of [`ISSUE_FEATURES`]: its weight times its value, and
     /// at each split on the way to a leaf, the change of the mean of the values. Their sum is the score, a
     /// log-probability up to a constant for the issue.
-    #[must_use]
     pub fn contributions(&self, features: &IssueFeatures) -> IssueFeatures {
         let mut contributions = [0.0; N];
         for &(Feature(number), weight) in &self.weights {
@@ -199,7 +196,6 @@ impl IssueModel {
     }
 
     /// The score of a unit: the sum of its [`contributions`](Self::contributions), up to rounding.
-    #[must_use]
     pub fn score(&self, features: &IssueFeatures) -> f32 {
         let weighted = self.weights.iter().map(|&(Feature(number), weight)| weight * features[number]);
         let of_trees = self.trees.iter().map(|tree| tree.leaf(features) - tree.mean());

@@ -21,7 +21,6 @@ const MAX_PATH_BYTES: usize = 1024;
 
 impl<'a> Position<'a> {
     /// The position that the whole of `text` is: a path with an extension, and after it perhaps a line and column.
-    #[must_use]
     pub fn parse(text: &'a str) -> Option<Self> {
         let text = text.trim_matches(|c: char| c.is_whitespace() || "`'\"<>,;[]{}".contains(c));
         if text.len() > MAX_PATH_BYTES {

@@ -57,7 +57,6 @@ pub struct PortableUnit {
 
 impl PortableFile {
     /// Its text, as it is shown.
-    #[must_use]
     pub fn source_text(&self) -> SourceText {
         let bytes = self.text.clone().into_bytes();
         match &self.notebook_lines {
@@ -68,13 +67,11 @@ impl PortableFile {
 }
 
 impl PortableUnit {
-    #[must_use]
     pub fn kind(&self) -> UnitKind {
         kind_of(self.kind).unwrap_or(UnitKind::Module)
     }
 
     /// Its vector; none without a model.
-    #[must_use]
     pub fn vector(&self) -> Option<Vec<f32>> {
         let (factor, values) = self.vector.as_ref()?;
         let factor = f32::from_bits(*factor);

@@ -1,5 +1,5 @@
 //! A map of a tree within a budget of tokens: its files with their entry points, and the types and signatures that are
-//! mentioned most in the tree. Generated, vendored and minified code, tests and examples come last.
+//! mentioned most in the tree. Generated, vendored and minified code, tests, examples and the code in documentation come last.
 //!
 //! A definition counts for as many units as contain its name, divided by the number of definitions of that name; for a
 //! name of one word, which may have other meanings, only a few of them count, as in Aider's repository map. A type counts
@@ -33,8 +33,11 @@ const BUILD_SCRIPTS: [&str; 3] = ["build.rs", "build.zig", "setup.py"];
 const MAX_ENTRY_POINTS: usize = 5;
 
 /// Code that comes last.
-const MINOR: FileFlags =
-    FileFlags::GENERATED.union(FileFlags::VENDORED).union(FileFlags::TEST).union(FileFlags::EXAMPLE);
+const MINOR: FileFlags = FileFlags::GENERATED
+    .union(FileFlags::VENDORED)
+    .union(FileFlags::TEST)
+    .union(FileFlags::EXAMPLE)
+    .union(FileFlags::DOCUMENTATION);
 
 /// Number of consecutive signatures that do not fit after which no more are tried.
 const MISSES: usize = 20;
@@ -229,6 +232,10 @@ mod tests {
                 "class PlayerState:\n    pass\n\n\ndef load_state(path):\n    return path\n".to_owned(),
             ),
             ("conftest.py", "def load_plug_in(n):\n    return n\n".to_owned()),
+            (
+                "README.md",
+                "# Player\n\n```go\nfunc main() {\n\tload_plug_in(1)\n}\n```\n\n## Use\n\n```go\nfunc main() {\n\tload_plug_in(2)\n}\n```\n".to_owned(),
+            ),
             ("tests/test_state.py", uses("test") + "def main():\n    pass\n"),
             ("vendor/lib/plug.py", "def load_plug_in(n):\n    return n\n".to_owned()),
             (

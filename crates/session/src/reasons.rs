@@ -3,7 +3,7 @@
 use quarry_index::question::QuestionKind;
 use quarry_index::{Hit, snippet};
 use quarry_source::SourceText;
-use quarry_walk::{FileFlags, path_flags};
+use quarry_walk::FileFlags;
 
 use crate::Tree;
 
@@ -101,8 +101,7 @@ fn words<'a>(query: &str, terms: &'a [String]) -> impl Iterator<Item = (&'a Stri
 }
 
 fn demoted(tree: &Tree, hit: &Hit) -> String {
-    let mut flags = path_flags(&hit.path);
-    flags.set(FileFlags::TEST, tree.index.is_test(hit));
+    let flags = tree.index.flags_of(hit);
     let kinds = [
         (FileFlags::TEST, "test code"),
         (FileFlags::EXAMPLE, "an example"),

@@ -21,7 +21,7 @@ use crate::text::{numbered, position_to, quoted, unit_label};
 /// Number of results that functions are chosen from.
 const CANDIDATES: usize = 40;
 
-/// Number of results listed if none clearly answers the query.
+/// Number of results listed if none clearly answers the query, and of those named where their code does not fit.
 const NEAREST: usize = 3;
 
 /// Number of results whose types, callees and callers are shown.
@@ -126,14 +126,21 @@ pub fn context(index: &Index, request: &ContextRequest) -> Result<Context, Error
     }
     let candidates = candidates(index, &response.hits, prefixes);
     let chosen = choose(&candidates, *max_tokens, *weights);
-    let mut pieces: Vec<String> = chosen.iter().map(|position| candidates[*position].text()).collect();
+    let mut pieces: Vec<(usize, String)> =
+        chosen.iter().map(|position| (*position, candidates[*position].text())).collect();
     let mut left =
         max_tokens.saturating_sub(chosen.iter().map(|position| candidates[*position].n_tokens).sum());
-    // The first result is named even if it does not fit.
-    if let Some(first) = candidates.first().filter(|_| chosen.first() != Some(&0)) {
-        left = left.saturating_sub(count_tokens(&first.heading));
-        pieces.insert(0, first.heading.clone());
+    // The best results are named where they do not fit, the first one even if something else has to go.
+    for (position, candidate) in candidates.iter().enumerate().take(NEAREST) {
+        let n_tokens = count_tokens(&candidate.heading);
+        let is_covered = chosen.iter().any(|other| overlap(candidate, &candidates[*other]));
+        if !is_covered && (position == 0 || n_tokens <= left) {
+            left = left.saturating_sub(n_tokens);
+            pieces.push((position, candidate.heading.clone()));
+        }
     }
+    pieces.sort_by_key(|(position, _)| *position);
+    let mut pieces: Vec<String> = pieces.into_iter().map(|(_, piece)| piece).collect();
     let shown: Vec<&Candidate> = chosen.iter().map(|position| &candidates[*position]).collect();
     pieces.extend(related(index, &shown, left, prefixes)?);
     let text = fitting(pieces, *max_tokens);
@@ -411,6 +418,18 @@ mod tests {
         }
         let text = ask(&index, "long_price", 400).text;
         assert!(text.contains("long.py:1-202 function long_price\n"), "named though it does not fit: {text}");
+    }
+
+    #[test]
+    fn the_best_results_are_named_where_they_do_not_fit() {
+        let long: String = (0..100).map(|n| format!("    prices.append(goods[{n}].price)\n")).collect();
+        let long =
+            format!("def add_prices_of_goods(goods):\n    prices = []\n{long}    return sum(prices)\n");
+        let (_directory, index) = tree(&[("shop.py", SHOP), ("long.py", &long)]);
+        let text = ask(&index, "add_prices", 150).text;
+        assert!(text.contains("| def add_prices(goods)"), "{text}");
+        assert!(text.contains("long.py:1-103 function add_prices_of_goods\n"), "{text}");
+        assert!(!text.contains("| def add_prices_of_goods"), "{text}");
     }
 
     #[test]

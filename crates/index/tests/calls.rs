@@ -593,3 +593,28 @@ fn packages_by_their_manifests() {
     tree.check_callers("Printer::build", &["crates/core/main.rs:5"]);
     tree.check_callers("Util/Price/Price.of", &["php/Main.php:5"]);
 }
+
+#[test]
+fn imports_of_a_file_for_itself_pass_on_nothing() {
+    let tree = Tree::new(&[
+        ("crates/files/Cargo.toml", "[package]\nname = \"my-files\"\n"),
+        (
+            "crates/files/src/lib.rs",
+            "pub fn try_lock(n: u8) {}\n\n#[cfg(test)]\nmod tests {\n    use super::*;\n\n    #[test]\n    fn locks() {\n        try_lock(1);\n    }\n}\n",
+        ),
+        ("crates/files/src/whole.rs", "use crate::whole::*;\n\npub fn replace(n: u8) {}\n"),
+        ("crates/other/Cargo.toml", "[package]\nname = \"other\"\n"),
+        (
+            "crates/other/src/lib.rs",
+            "use my_files::try_lock;\nuse my_files::whole::replace;\n\npub fn run() {\n    try_lock(2);\n    replace(3);\n}\n",
+        ),
+        ("crates/third/Cargo.toml", "[package]\nname = \"third\"\n"),
+        (
+            "crates/third/src/lib.rs",
+            "pub struct A;\n\nimpl A {\n    pub fn try_lock(&self) {}\n    pub fn replace(&self) {}\n}\n",
+        ),
+    ]);
+    tree.check_callers("lib/try_lock", &["crates/other/src/lib.rs:5", "crates/files/src/lib.rs:9"]);
+    tree.check_callers("whole/replace", &["crates/other/src/lib.rs:6"]);
+    tree.check_callers("A.try_lock", &[]);
+}

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use quarry_source::{Import, NameScope, UnitKind, language_named};
 use quarry_text::folded;
+use quarry_walk::FileFlags;
 
 use super::manifest::{ModulePrefix, module_prefixes};
 use super::module::{File, Module, Packages, directory, file_parts, imported, is_everything, last_segment};
@@ -137,7 +138,9 @@ impl<'a> Modules<'a> {
 
     /// The modules that a file passes `next` on from, followed by the parts after the first of `rest`.
     fn targets(&self, row: usize, file: &File, next: &str, rest: &[String]) -> Vec<Module> {
-        let imports = self.imports(row);
+        let mut imports = self.imports(row);
+        // Tests import for themselves.
+        imports.retain(|import| !self.is_in_tests(import, row));
         let mut targets = Vec::new();
         if let Some((imported_from, name)) = imported(next, &imports) {
             let mut target = Module::new(imported_from, file, self);
@@ -150,12 +153,28 @@ impl<'a> Modules<'a> {
             targets.push(target);
         }
         let all = imports.iter().filter(|import| import.names.iter().any(is_everything));
-        targets.extend(all.map(|import| {
+        for import in all.filter(|import| !is_only_around(&import.module)) {
             let mut target = Module::new(&import.module, file, self);
+            // A module inside of a file may import all of that file, which passes on nothing.
+            if self.files_of(&target, file).iter().any(|(other, _)| *other == row) {
+                continue;
+            }
             target.parts.extend_from_slice(rest);
-            target
-        }));
+            targets.push(target);
+        }
         targets
+    }
+
+    /// Returns whether an import is in the test code of a file that is no test itself.
+    fn is_in_tests(&self, import: &Import, row: usize) -> bool {
+        let table = &self.index.table;
+        if table.files[row].flags().contains(FileFlags::TEST) {
+            return false;
+        }
+        let units = &table.units[self.index.units_of_files[row].clone()];
+        let mut around =
+            units.iter().filter(|unit| (unit.start_line..=unit.end_line).contains(&import.line)).peekable();
+        around.peek().is_some() && around.all(|unit| self.index.flags(unit).contains(FileFlags::TEST))
     }
 
     /// The imports of a file, as it was indexed.
@@ -348,6 +367,13 @@ impl TreeModules {
             around = directory(around);
         }
     }
+}
+
+/// Returns whether the name of a module is only `super`, `self` or `crate`, as in the `use super::*` of Rust: it stands
+/// for a module around the import, whose names are mostly imported for use, not passed on. What it is depends on the
+/// module inside of the file that has the import, which is not known.
+fn is_only_around(module: &str) -> bool {
+    module.split("::").all(|part| matches!(part, "crate" | "self" | "super"))
 }
 
 /// The rest of the name of a module after a prefix; names that differ in hyphens and underscores are the same.

@@ -361,7 +361,7 @@ fn changes_are_seen_at_once() {
 fn definitions_are_found_by_their_name_or_a_line() {
     let tree = Tree::new(&[(
         "pkg/a.py",
-        "class A:\n    def f(self):\n        return 1\n\n\ndef f():\n    return 2\n\n\nX = 1\n",
+        "class A:\n    def f(self):\n        return 1\n\n\ndef f():\n    return 2\n\n\nclass B:\n    def g(self):\n        return 3\n\n\nX = 1\n",
     )]);
     let index = tree.index();
     let places = |name: &str| -> Vec<String> {
@@ -371,11 +371,16 @@ fn definitions_are_found_by_their_name_or_a_line() {
     assert_eq!(places("A.f"), ["pkg/a.py:2"]);
     assert_eq!(places("A::f"), ["pkg/a.py:2"]);
     assert_eq!(places("a/f"), ["pkg/a.py:6"]);
+    assert_eq!(places("a/g"), ["pkg/a.py:11"]);
+    assert_eq!(places("pkg/a/B.g"), ["pkg/a.py:11"]);
+    assert_eq!(places("pkg/g"), [""; 0]);
+    assert_eq!(places("a.g"), [""; 0]);
+    assert_eq!(places("A/G"), ["pkg/a.py:11"]);
     assert_eq!(places("F"), ["pkg/a.py:2", "pkg/a.py:6"]);
-    assert_eq!(places("g"), [""; 0]);
+    assert_eq!(places("h"), [""; 0]);
     assert_eq!(places(""), [""; 0]);
     let at = |line: u32| index.definition_at("pkg/a.py", line).map(|hit| hit.name);
-    assert_eq!((at(3), at(7), at(10)), (Some("A.f".to_owned()), Some("f".to_owned()), None));
+    assert_eq!((at(3), at(7), at(15)), (Some("A.f".to_owned()), Some("f".to_owned()), None));
 }
 
 #[test]

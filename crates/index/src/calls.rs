@@ -136,8 +136,8 @@ impl Index {
             };
             (0..self.n_units()).filter(is_named).map(|unit| self.unit(unit)).collect()
         };
-        let equal: fn(&str, &str) -> bool = |a, b| a == b;
-        for is_same in [equal, |a, b| a.eq_ignore_ascii_case(b)] {
+        let comparisons: [fn(&str, &str) -> bool; 2] = [|a, b| a == b, |a, b| a.eq_ignore_ascii_case(b)];
+        for is_same in comparisons {
             let found = find(is_same, false);
             if !found.is_empty() {
                 return found;

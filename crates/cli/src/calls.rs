@@ -254,23 +254,26 @@ fn shown(path: &Path) -> String {
     printable(&path.to_string_lossy()).into_owned()
 }
 
-/// Calls, grouped by their files and by the units that contain them.
+/// Calls, grouped by their files and by the definitions that contain them.
 fn sites_by_file(tree: &Tree, sites: &[CallSite]) -> String {
     let mut text = String::new();
-    let (mut file, mut caller) = (None, None);
+    let (mut file, mut caller) = (None, String::new());
     for site in sites {
         let this = (site.root, &site.path);
         if file != Some(this) {
             let space = if file.is_some() { "\n" } else { "" };
             let _ = writeln!(text, "{space}{}", shown(&tree.shown_in(site.root, &site.path)));
-            (file, caller) = (Some(this), None);
+            (file, caller) = (Some(this), String::new());
         }
-        let unit = site.caller.as_ref().map(|hit| hit.unit);
-        if caller != Some(unit) {
-            caller = Some(unit);
-            let what = site.caller.as_ref().filter(|hit| !hit.name.is_empty());
-            let what = what.map(|hit| format!("{} {}", kind_name(hit.kind), printable(&hit.name)));
-            let _ = writeln!(text, "  {}", what.as_deref().unwrap_or("outside of definitions"));
+        let what = site.caller.as_ref().filter(|hit| !hit.name.is_empty());
+        let what = what.map_or_else(
+            || "outside of definitions".to_owned(),
+            |hit| format!("{} {}", kind_name(hit.kind), printable(&hit.name)),
+        );
+        // Several units have the same heading: the parts of a long definition, and those between definitions.
+        if caller != what {
+            let _ = writeln!(text, "  {what}");
+            caller = what;
         }
         let _ = writeln!(text, "{:>8} │ {}{}", site.line, printable(&site.text), doubt(tree, site));
     }

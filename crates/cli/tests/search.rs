@@ -669,3 +669,14 @@ fn exact_search_reads_every_text_file() {
     let kinds = fixture.run(&["search", "-e", "ocket", "--kind", "function"]);
     assert!(stderr(&kinds).contains("leaves out 3 files without units"), "{}", stderr(&kinds));
 }
+
+#[test]
+fn calls_outside_of_definitions_have_one_heading() {
+    let fixture = Fixture::new();
+    let others =
+        "\n\ndef other(a):\n    b = a + 1\n    c = b + 2\n    d = c + 3\n    return [a, b, c, d]\n\n\n";
+    fixture.write("tree/start.py", &format!("from net import connect\n\nconnect(1)\n{others}connect(2)\n"));
+    let text = stdout(&fixture.succeed(&["callers", "connect"]));
+    assert_eq!(text.matches("outside of definitions").count(), 1, "{text}");
+    assert_eq!(text.matches(" │ ").count(), 2, "{text}");
+}

@@ -111,26 +111,43 @@ type Definitions<'a> = HashMap<&'a str, Candidates<'a>>;
 impl Index {
     /// The functions, methods and types with a name: `open`, or qualified as `Index.open`, `Index::open` or
     /// `index/open`, where the part before the last is a suffix of what contains the definition: types, then the
-    /// file. In the order of paths and lines, without repetition even if a definition was split into several units;
-    /// if none is spelled like this, those in another case.
+    /// file. If nothing is directly in a file that is given before a `/`, the types in between may be left out. In the
+    /// order of paths and lines, without repetition even if a definition was split into several units; if none is
+    /// spelled like this, those in another case.
     pub fn definitions_of(&self, name: &str, filter: &Filter) -> Vec<Hit> {
         let allowed = self.allowed(filter);
         let parts: Vec<&str> = name.split(SEPARATORS).filter(|part| !part.is_empty()).collect();
         let Some(own) = parts.last() else { return Vec::new() };
-        let find = |is_same: fn(&str, &str) -> bool| -> Vec<Hit> {
+        let of_file = name.trim_end_matches('/').rsplit_once('/').map_or("", |(file, _)| file);
+        let n_of_file = of_file.split(SEPARATORS).filter(|part| !part.is_empty()).count();
+        let find = |is_same: fn(&str, &str) -> bool, skips_types: bool| -> Vec<Hit> {
             let is_named = |unit: &usize| {
                 let record = &self.table.units[*unit];
                 let name = self.table.text(record.name);
+                let path = || self.table.text(self.table.file_of(record).path);
                 is_definition(record.kind())
                     && is_same(last_part(name), own)
                     && allowed.as_ref().is_none_or(|allowed| allowed[*unit])
                     && self.is_first_part(*unit)
-                    && is_qualified(name, self.table.text(self.table.file_of(record).path), &parts, is_same)
+                    && match skips_types {
+                        true => is_qualified_by_file(name, path(), n_of_file, &parts, is_same),
+                        false => is_qualified(name, path(), &parts, is_same),
+                    }
             };
             (0..self.n_units()).filter(is_named).map(|unit| self.unit(unit)).collect()
         };
-        let exact = find(|a, b| a == b);
-        if exact.is_empty() { find(|a, b| a.eq_ignore_ascii_case(b)) } else { exact }
+        let comparisons: [fn(&str, &str) -> bool; 2] = [|a, b| a == b, |a, b| a.eq_ignore_ascii_case(b)];
+        for is_same in comparisons {
+            let found = find(is_same, false);
+            if !found.is_empty() {
+                return found;
+            }
+            let found = if n_of_file > 0 { find(is_same, true) } else { Vec::new() };
+            if !found.is_empty() {
+                return found;
+            }
+        }
+        Vec::new()
     }
 
     /// At most `limit` definitions whose name contains a text, ignoring case and separators of words: first those that
@@ -468,7 +485,29 @@ const SEPARATORS: [char; 4] = ['.', ':', '#', '/'];
 
 /// Returns true if a qualified name in a file, preceded by the file's directories and name, ends with all of `parts`.
 fn is_qualified(name: &str, path: &str, parts: &[&str], is_same: fn(&str, &str) -> bool) -> bool {
-    let path = path.rsplit_once('.').map_or(path, |(path, _)| path);
-    let full: Vec<&str> = path.split('/').chain(name.split('.')).collect();
+    let full: Vec<&str> = path_parts(path).chain(name.split('.')).collect();
+    ends_with(&full, parts, is_same)
+}
+
+/// Returns true if the path of a file ends with the first `n_of_file` of `parts`, and a qualified name in it with the
+/// others.
+fn is_qualified_by_file(
+    name: &str,
+    path: &str,
+    n_of_file: usize,
+    parts: &[&str],
+    is_same: fn(&str, &str) -> bool,
+) -> bool {
+    let (of_file, of_name) = parts.split_at(n_of_file);
+    let (path, name): (Vec<&str>, Vec<&str>) = (path_parts(path).collect(), name.split('.').collect());
+    ends_with(&path, of_file, is_same) && ends_with(&name, of_name, is_same)
+}
+
+/// The directories and the name of a file.
+fn path_parts(path: &str) -> impl Iterator<Item = &str> {
+    path.rsplit_once('.').map_or(path, |(path, _)| path).split('/')
+}
+
+fn ends_with(full: &[&str], parts: &[&str], is_same: fn(&str, &str) -> bool) -> bool {
     full.len() >= parts.len() && full.iter().rev().zip(parts.iter().rev()).all(|(a, b)| is_same(a, b))
 }

@@ -361,7 +361,7 @@ fn changes_are_seen_at_once() {
 fn definitions_are_found_by_their_name_or_a_line() {
     let tree = Tree::new(&[(
         "pkg/a.py",
-        "class A:\n    def f(self):\n        return 1\n\n\ndef f():\n    return 2\n\n\nX = 1\n",
+        "class A:\n    def f(self):\n        return 1\n\n\ndef f():\n    return 2\n\n\nclass B:\n    def g(self):\n        return 3\n\n\nX = 1\n",
     )]);
     let index = tree.index();
     let places = |name: &str| -> Vec<String> {
@@ -371,11 +371,16 @@ fn definitions_are_found_by_their_name_or_a_line() {
     assert_eq!(places("A.f"), ["pkg/a.py:2"]);
     assert_eq!(places("A::f"), ["pkg/a.py:2"]);
     assert_eq!(places("a/f"), ["pkg/a.py:6"]);
+    assert_eq!(places("a/g"), ["pkg/a.py:11"]);
+    assert_eq!(places("pkg/a/B.g"), ["pkg/a.py:11"]);
+    assert_eq!(places("pkg/g"), [""; 0]);
+    assert_eq!(places("a.g"), [""; 0]);
+    assert_eq!(places("A/G"), ["pkg/a.py:11"]);
     assert_eq!(places("F"), ["pkg/a.py:2", "pkg/a.py:6"]);
-    assert_eq!(places("g"), [""; 0]);
+    assert_eq!(places("h"), [""; 0]);
     assert_eq!(places(""), [""; 0]);
     let at = |line: u32| index.definition_at("pkg/a.py", line).map(|hit| hit.name);
-    assert_eq!((at(3), at(7), at(10)), (Some("A.f".to_owned()), Some("f".to_owned()), None));
+    assert_eq!((at(3), at(7), at(15)), (Some("A.f".to_owned()), Some("f".to_owned()), None));
 }
 
 #[test]
@@ -589,7 +594,75 @@ fn packages_by_their_manifests() {
         ),
     ]);
     tree.check_callers("cart/New", &["main.go:9"]);
-    tree.check_callers("standard/print", &["crates/core/main.rs:4", "crates/core/main.rs:6?"]);
+    tree.check_callers("standard/print", &["crates/core/main.rs:4", "crates/core/main.rs:6"]);
     tree.check_callers("Printer::build", &["crates/core/main.rs:5"]);
     tree.check_callers("Util/Price/Price.of", &["php/Main.php:5"]);
+}
+
+#[test]
+fn imports_of_a_file_for_itself_pass_on_nothing() {
+    let tree = Tree::new(&[
+        ("crates/files/Cargo.toml", "[package]\nname = \"my-files\"\n"),
+        (
+            "crates/files/src/lib.rs",
+            "mod whole;\npub use whole::replace;\n\npub fn try_lock(n: u8) {}\n\n#[cfg(test)]\nmod tests {\n    use super::*;\n\n    #[test]\n    fn locks() {\n        try_lock(1);\n    }\n}\n",
+        ),
+        ("crates/files/src/whole.rs", "pub fn replace(n: u8) {}\n"),
+        ("crates/other/Cargo.toml", "[package]\nname = \"other\"\n"),
+        (
+            "crates/other/src/lib.rs",
+            "use my_files::try_lock;\nuse my_files::replace;\n\npub fn run() {\n    try_lock(2);\n    replace(3);\n}\n",
+        ),
+        ("crates/third/Cargo.toml", "[package]\nname = \"third\"\n"),
+        (
+            "crates/third/src/lib.rs",
+            "pub struct A;\n\nimpl A {\n    pub fn try_lock(&self) {}\n    pub fn replace(&self) {}\n}\n",
+        ),
+    ]);
+    tree.check_callers("lib/try_lock", &["crates/other/src/lib.rs:5", "crates/files/src/lib.rs:12"]);
+    tree.check_callers("whole/replace", &["crates/other/src/lib.rs:6"]);
+    tree.check_callers("A.try_lock", &[]);
+}
+
+#[test]
+fn paths_of_rust_need_no_import() {
+    let tree = Tree::new(&[
+        ("crates/files/Cargo.toml", "[package]\nname = \"my-files\"\n"),
+        (
+            "crates/files/src/lib.rs",
+            "mod whole;\n\npub fn try_lock(n: u8) {}\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn locks() {\n        super::try_lock(1);\n        super::whole::replace(2);\n        crate::try_lock(3);\n    }\n}\n",
+        ),
+        (
+            "crates/files/src/whole.rs",
+            "pub fn replace(n: u8) {\n    self::check(n);\n    super::try_lock(4);\n}\n\nfn check(n: u8) {}\n",
+        ),
+        ("crates/other/Cargo.toml", "[package]\nname = \"other\"\n"),
+        (
+            "crates/other/src/lib.rs",
+            "mod lock;\n\npub fn run(lock: lock::Lock) {\n    my_files::try_lock(5);\n    my_files::whole::replace(6);\n    lock::try_lock(7);\n    lock.try_lock();\n}\n",
+        ),
+        (
+            "crates/other/src/lock.rs",
+            "pub struct Lock;\n\nimpl Lock {\n    pub fn try_lock(&self) {}\n    pub fn replace(&self) {}\n    pub fn check(&self) {}\n}\n\npub fn try_lock(n: u8) {}\n",
+        ),
+        (
+            "crates/other/src/index.rs",
+            "use crate::lock;\n\npub fn check(n: u8) {\n    lock::try_lock(8);\n}\n\nmod inner {\n    fn run() {\n        super::check(9);\n    }\n}\n",
+        ),
+        ("crates/other/src/inner/lock.rs", "pub fn try_lock(n: u8) {}\n"),
+    ]);
+    tree.check_callers(
+        "files/src/lib/try_lock",
+        &[
+            "crates/files/src/whole.rs:3",
+            "crates/other/src/lib.rs:4",
+            "crates/files/src/lib.rs:9",
+            "crates/files/src/lib.rs:11",
+        ],
+    );
+    tree.check_callers("whole/replace", &["crates/other/src/lib.rs:5", "crates/files/src/lib.rs:10"]);
+    tree.check_callers("whole/check", &["crates/files/src/whole.rs:2"]);
+    tree.check_callers("index/check", &["crates/other/src/index.rs:9"]);
+    tree.check_callers("src/lock/try_lock", &["crates/other/src/index.rs:4", "crates/other/src/lib.rs:6"]);
+    tree.check_callers("Lock.try_lock", &["crates/other/src/lib.rs:7"]);
 }

@@ -31,8 +31,8 @@ pub(super) struct CalledFile<'a> {
     references: References,
 }
 
-/// The key by which calls are merged: the containing unit, the name, and the receiver.
-type CallKey<'a> = (Option<usize>, &'a str, Option<&'a str>);
+/// The key by which calls are merged: the containing unit, the name, the receiver, and whether that is a path.
+type CallKey<'a> = (Option<usize>, &'a str, Option<&'a str>, bool);
 
 /// Requested calls.
 pub(super) enum CallSelection<'a> {
@@ -209,7 +209,9 @@ impl CalledFile<'_> {
         let words = Words::default();
         let known: RefCell<HashMap<CallKey, Resolution>> = RefCell::default();
         let resolution = |caller: Option<usize>, call: &'a Call, called: &str| {
-            let key = (caller, call.callee.as_str(), call.receiver.as_deref());
+            let before = self.source.get(..call.byte).unwrap_or_default();
+            let follows_path = before.trim_end().ends_with("::");
+            let key = (caller, call.callee.as_str(), call.receiver.as_deref(), follows_path);
             if let Some(known) = known.borrow().get(&key) {
                 return known.clone();
             }
@@ -222,8 +224,10 @@ impl CalledFile<'_> {
             };
             let site = Site {
                 file: File { tree, path, language: call.language },
+                row: self.row,
                 modules,
                 name,
+                follows_path,
                 imports: &self.references.imports,
                 surroundings: Surroundings {
                     text: &self.source,

@@ -75,6 +75,8 @@ pub(super) struct Module {
     pub below: Option<Vec<String>>,
     /// Set if the parts are the complete path from the root.
     is_whole: bool,
+    /// Set if they are [`own_parts`], followed by those in the file.
+    is_exact: bool,
     /// Set if it is part of this tree, whatever the parts are.
     is_own: bool,
     /// Set if it is a directory.
@@ -132,13 +134,29 @@ impl Module {
             last.truncate(last.find('.').filter(|at| *at > 0).unwrap_or(last.len()));
         }
         let is_directory = file.language.name_scope() == NameScope::Directory;
-        Self { parts, below, is_whole, is_own, is_directory, is_outside }
+        Self { parts, below, is_whole, is_exact: false, is_own, is_directory, is_outside }
+    }
+
+    /// The module with a complete path from the root of the tree: [`own_parts`], followed by those in the file.
+    pub fn at(parts: Vec<String>) -> Self {
+        Self { is_whole: true, is_exact: true, ..Self::anywhere(parts) }
     }
 
     /// A module that may be anywhere.
     pub fn named(parts: &[&str]) -> Self {
-        let parts = parts.iter().map(|part| (*part).to_owned()).collect();
-        Self { parts, below: None, is_whole: false, is_own: false, is_directory: false, is_outside: false }
+        Self::anywhere(parts.iter().map(|part| (*part).to_owned()).collect())
+    }
+
+    fn anywhere(parts: Vec<String>) -> Self {
+        Self {
+            parts,
+            below: None,
+            is_whole: false,
+            is_exact: false,
+            is_own: false,
+            is_directory: false,
+            is_outside: false,
+        }
     }
 
     /// The same with other parts.
@@ -154,11 +172,14 @@ impl Module {
         }
     }
 
-    /// Returns whether it is the file with these [`file_parts`].
-    pub fn is_file(&self, file: &[&str]) -> bool {
+    /// Returns whether it is the file with a path.
+    pub fn is_file(&self, path: &str) -> bool {
         let parts: Vec<&str> = self.parts.iter().map(String::as_str).collect();
+        let file = file_parts(path);
+        let file = file.as_slice();
         match &self.below {
             _ if self.is_outside => false,
+            _ if self.is_exact => own_parts(path) == parts,
             _ if self.is_whole => is_same_file(file, &parts),
             None => !parts.is_empty() && file.ends_with(&parts),
             Some(below) => after(file, below).is_some_and(|rest| match parts.as_slice() {
@@ -168,14 +189,18 @@ impl Module {
         }
     }
 
-    /// Quality of a candidate's match: 3 in the module, 2 below it or by most of its path, 1 only by the end of its
-    /// path, 0 not.
+    /// Quality of a candidate's match: 4 exactly in the module of a package, 3 in the module, 2 below it or by most of
+    /// its path, 1 only by the end of its path, 0 not.
     pub fn level(&self, candidate: &Candidate) -> u8 {
         if self.is_outside {
             return 0;
         }
         let inside: Vec<&str> =
             container(candidate.name).split('.').filter(|part| !part.is_empty()).collect();
+        if self.is_exact {
+            let full = [own_parts(candidate.path), inside].concat();
+            return if full == self.parts { 3 } else { 0 };
+        }
         let file = file_parts(candidate.path);
         // A file that is named like the only type in it, as in Java, is not part of the name of the module.
         let is_repeated = !inside.is_empty() && file.last() == inside.first();
@@ -210,6 +235,15 @@ impl Module {
             let Some(rest) = after(full, below) else { return 0 };
             full = rest;
             directories = after(directories, below).unwrap_or_default();
+            let in_sources = match full {
+                [source, inside @ ..] if SOURCE_DIRECTORIES.contains(source) => inside,
+                _ => full,
+            };
+            // A program is not the root module that other files mean.
+            let is_program = parts.is_empty() && file_stem(candidate.path) == "main";
+            if !self.is_directory && !is_program && (full == parts || in_sources == parts) {
+                return 4;
+            }
             if parts.is_empty() {
                 return match () {
                     () if self.is_directory => {
@@ -257,6 +291,13 @@ impl Module {
             () => 0,
         }
     }
+}
+
+/// The parts of the module that a file is in a language where each file is one: only a root module, and one that is
+/// named like its directory, have no name of their own.
+pub(super) fn own_parts(path: &str) -> Vec<&str> {
+    let stem = file_stem(path);
+    directory_names(path).chain((!matches!(stem, "lib" | "main" | "mod")).then_some(stem)).collect()
 }
 
 /// Returns whether the name of a module begins at the package of the file that names it.

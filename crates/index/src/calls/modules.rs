@@ -5,14 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use quarry_source::{Import, NameScope, UnitKind, language_named};
 use quarry_text::folded;
+use quarry_walk::FileFlags;
 
 use super::manifest::{ModulePrefix, module_prefixes};
-use super::module::{File, Module, Packages, directory, file_parts, imported, is_everything, last_segment};
+use super::module::{
+    DIRECTORY_FILES, File, Module, Packages, directory, file_parts, imported, is_everything, last_segment,
+};
 use super::resolve::Candidate;
 use super::stored::StoredReferences;
 use super::words::is_word_part;
 use crate::Index;
-use crate::ranking::rules::last_part;
+use crate::ranking::rules::{is_definition, last_part};
 
 /// Looks up modules and types in the trees of an index.
 pub(super) struct Modules<'a> {
@@ -137,7 +140,9 @@ impl<'a> Modules<'a> {
 
     /// The modules that a file passes `next` on from, followed by the parts after the first of `rest`.
     fn targets(&self, row: usize, file: &File, next: &str, rest: &[String]) -> Vec<Module> {
-        let imports = self.imports(row);
+        let mut imports = self.imports(row);
+        // Tests import for themselves.
+        imports.retain(|import| !self.is_in_tests(import, row));
         let mut targets = Vec::new();
         if let Some((imported_from, name)) = imported(next, &imports) {
             let mut target = Module::new(imported_from, file, self);
@@ -150,12 +155,29 @@ impl<'a> Modules<'a> {
             targets.push(target);
         }
         let all = imports.iter().filter(|import| import.names.iter().any(is_everything));
-        targets.extend(all.map(|import| {
+        for import in all.filter(|import| !is_only_around(&import.module)) {
             let mut target = Module::new(&import.module, file, self);
+            // A module inside of a file may import all of that file, which passes on nothing.
+            let is_one_module = !file.language.has_global_modules();
+            if is_one_module && self.files_of(&target, file).iter().any(|(other, _)| *other == row) {
+                continue;
+            }
             target.parts.extend_from_slice(rest);
-            target
-        }));
+            targets.push(target);
+        }
         targets
+    }
+
+    /// Returns whether an import is in the test code of a file that is no test itself.
+    fn is_in_tests(&self, import: &Import, row: usize) -> bool {
+        let table = &self.index.table;
+        if table.files[row].flags().contains(FileFlags::TEST) {
+            return false;
+        }
+        let units = &table.units[self.index.units_of_files[row].clone()];
+        let mut around =
+            units.iter().filter(|unit| (unit.start_line..=unit.end_line).contains(&import.line)).peekable();
+        around.peek().is_some() && around.all(|unit| self.index.flags(unit).contains(FileFlags::TEST))
     }
 
     /// The imports of a file, as it was indexed.
@@ -173,14 +195,21 @@ impl<'a> Modules<'a> {
         let with_path = |row: &usize| Some((*row, self.index.outermost_root_of(*row)?.1));
         let named = |last: &str| {
             let rows = tree.files.get(last).into_iter().flatten().filter_map(with_path);
-            rows.filter(|(_, path)| module.is_file(&file_parts(path))).collect::<Vec<_>>()
+            rows.filter(|(_, path)| module.is_file(path)).collect::<Vec<_>>()
         };
         let mut found = Vec::new();
         if let Some(last) = module.parts.last().or(module.below.as_ref().and_then(|below| below.last())) {
             found = named(last);
-            if found.is_empty() && module.parts.is_empty() {
-                found = SOURCE_DIRECTORIES.iter().flat_map(|directory| named(directory)).collect();
+            // Some names of files are mostly those of their directory.
+            if let [.., around, last] = module.parts.as_slice()
+                && found.is_empty()
+                && DIRECTORY_FILES.contains(&last.as_str())
+            {
+                found = named(around);
             }
+        }
+        if found.is_empty() && module.parts.is_empty() && module.below.is_some() {
+            found = SOURCE_DIRECTORIES.iter().flat_map(|directory| named(directory)).collect();
         }
         if found.is_empty() && from.language.has_global_modules() && !module.parts.is_empty() {
             let name = module.parts.join(".");
@@ -189,6 +218,24 @@ impl<'a> Modules<'a> {
             found.extend(named.filter_map(|unit| with_path(&(self.index.table.units[*unit].file as usize))));
         }
         found
+    }
+
+    /// The modules inside of a file (given by its row) that contain something with a qualified name: its parts before
+    /// the first definition.
+    pub fn modules_around<'n>(&self, row: usize, name: &'n str) -> Vec<&'n str> {
+        let units = &self.index.table.units[self.index.units_of_files[row].clone()];
+        let is_defined = |name: &str| {
+            units.iter().any(|unit| is_definition(unit.kind()) && self.index.table.text(unit.name) == name)
+        };
+        let mut end = 0;
+        let is_module = |part: &&str| {
+            end += part.len();
+            let whole = &name[..end];
+            end += 1;
+            // The declaration of a type may be in another file.
+            !part.is_empty() && !part.starts_with(char::is_uppercase) && !is_defined(whole)
+        };
+        name.split('.').take_while(is_module).collect()
     }
 
     /// The types of a tree with a name, in the family of a file.
@@ -331,7 +378,7 @@ impl TreeModules {
         };
         let (prefix, rest) = existing.max_by_key(|(prefix, _)| nearness(prefix))?;
         let is_directory_file =
-            prefix.path.last().is_some_and(|last| super::module::DIRECTORY_FILES.contains(&last.as_str()));
+            prefix.path.last().is_some_and(|last| DIRECTORY_FILES.contains(&last.as_str()));
         Some((&prefix.path[..prefix.path.len() - usize::from(is_directory_file)], rest))
     }
 
@@ -348,6 +395,13 @@ impl TreeModules {
             around = directory(around);
         }
     }
+}
+
+/// Returns whether the name of a module is only `super`, `self` or `crate`, as in the `use super::*` of Rust: it stands
+/// for a module around the import, whose names are mostly imported for use, not passed on. What it is depends on the
+/// module inside of the file that has the import, which is not known.
+fn is_only_around(module: &str) -> bool {
+    module.split("::").all(|part| matches!(part, "crate" | "self" | "super"))
 }
 
 /// The rest of the name of a module after a prefix; names that differ in hyphens and underscores are the same.

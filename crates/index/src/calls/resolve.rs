@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quarry_source::{Call, Import, Language, NameScope, UnitKind};
 
-use super::module::{File, Module, directory, imported, is_everything, last_segment};
+use super::module::{File, Module, directory, imported, is_everything, last_segment, own_parts};
 use super::modules::Modules;
 use super::receiver::{Surroundings, declared, path_words};
 use crate::ranking::rules::last_part;
@@ -126,9 +126,13 @@ impl<'a> Family<'a> {
 /// The location of a call.
 pub(crate) struct Site<'a> {
     pub file: File<'a>,
+    /// The row of the file.
+    pub row: usize,
     pub modules: &'a Modules<'a>,
     /// Qualified name of the unit that contains the call; empty outside of definitions.
     pub name: &'a str,
+    /// Set if `::` is between the receiver and the called name.
+    pub follows_path: bool,
     pub imports: &'a [Import],
     pub surroundings: Surroundings<'a>,
 }
@@ -333,6 +337,16 @@ fn reexported(module: &Module, name: &str, site: &Site, members: &[Candidate]) -
 
 /// A call of a name with a receiver or qualifier.
 fn resolve_member<'s>(call: &'s Call, receiver: &'s str, site: &Site<'s>, family: &Family) -> Resolution {
+    // Where names are known in one file only, what is before `::` is a type or a module, never a value.
+    let is_module = site.follows_path && site.file.language.name_scope() == NameScope::File;
+    if is_module {
+        if let Some(found) = in_module_around(call, receiver, site, family) {
+            return found;
+        }
+        if matches!(receiver, "self" | "super") {
+            return by_name(if family.free.is_empty() { &family.all } else { &family.free });
+        }
+    }
     let around = enclosing_type(site, family);
     if SELF_NAMES.contains(&receiver) {
         let members = |name: &str| family.members_of_same_type(name).to_vec();
@@ -376,7 +390,9 @@ fn resolve_member<'s>(call: &'s Call, receiver: &'s str, site: &Site<'s>, family
         }
         return if is_in_tree || !is_path { family.possible() } else { Resolution::default() };
     }
-    if receiver.contains("::") || matches!(*first, "crate" | "super") {
+    let is_package =
+        || is_module && site.modules.tree_modules(&site.file).mapped(receiver, &site.file).is_some();
+    if receiver.contains("::") || matches!(*first, "crate" | "super") || is_package() {
         let module = Module::new(receiver, &site.file, site.modules);
         if let Some(found) = in_module(&module, &call.callee, site, &family.all) {
             return found;
@@ -421,17 +437,63 @@ fn resolve_member<'s>(call: &'s Call, receiver: &'s str, site: &Site<'s>, family
     Resolution { units: units.into_iter().collect(), is_certain: false }
 }
 
+/// The candidates in a module whose path begins at the module of the call: with `self`, `super`, or a module in that
+/// one. `None` if it is another path, or there are none.
+fn in_module_around(call: &Call, receiver: &str, site: &Site, family: &Family) -> Option<Resolution> {
+    if receiver.contains(['(', '[', '{', '<']) {
+        return None;
+    }
+    let words = path_words(receiver);
+    let first = *words.first()?;
+    let is_relative = matches!(first, "self" | "super");
+    let is_other = || first == "crate" || first.starts_with(char::is_uppercase);
+    if !is_relative && (is_other() || imported(first, site.imports).is_some()) {
+        return None;
+    }
+    let file = own_parts(site.file.path);
+    let inside = site.modules.modules_around(site.row, site.name);
+    let around = |n_inside: usize| {
+        let mut parts: Vec<&str> = [file.as_slice(), &inside[..n_inside]].concat();
+        for word in &words {
+            match *word {
+                "self" => {}
+                "super" => _ = parts.pop(),
+                part => parts.push(part),
+            }
+        }
+        let module = Module::at(parts.into_iter().map(str::to_owned).collect());
+        let mut found = best_matches(&module, &family.all, 3);
+        if found.is_empty() {
+            let passed_on = |module: &Module| best_matches(module, &family.all, 2);
+            found = site.modules.through(&module, &call.callee, &site.file, &passed_on);
+        }
+        (!found.is_empty()).then(|| nearest(site, &found, true))
+    };
+    match is_relative {
+        true => around(inside.len()),
+        // A module inside of the file often imports all that is around it.
+        false => (0..=inside.len()).rev().find_map(around),
+    }
+}
+
 /// The candidates in a module that match it best, or else in those that it passes them on from; `None` if there are
 /// none.
 fn in_module(module: &Module, name: &str, site: &Site, known: &[Candidate]) -> Option<Resolution> {
     let direct = best_matches(module, known, 3);
-    if !direct.is_empty() {
-        return Some(nearest(site, &direct, true));
+    let found = nearest(site, &direct, true);
+    if found.is_certain {
+        return Some(found);
     }
     let matching = |module: &Module| best_matches(module, known, 2);
     let through = site.modules.through(module, name, &site.file, &matching);
     if !through.is_empty() {
-        return Some(nearest(site, &through, true));
+        let passed_on = nearest(site, &through, true);
+        if direct.is_empty() || passed_on.is_certain {
+            return Some(passed_on);
+        }
+    }
+    if !direct.is_empty() {
+        return Some(found);
     }
     let level = known.iter().map(|candidate| module.level(candidate)).max().filter(|level| *level > 0)?;
     Some(nearest(site, &best_matches(module, known, level), level > 1))

@@ -101,10 +101,16 @@ impl ChangeLog {
             commits.truncate(options.commits);
             (is_cut, commits)
         } else {
+            let old_order: Vec<CommitId> = self.commits.iter().map(|commit| commit.id).collect();
             let old = self.commits.into_iter().map(|commit| (commit.id, commit));
+            let old_order: Vec<CommitId> = match is_cancelled && head == self.head {
+                // What an earlier reading of the same commits reached beyond this one.
+                true => old_order,
+                false => Vec::new(),
+            };
             let mut known: FxHashMap<CommitId, LoggedCommit> = old.collect();
             known.extend(reader.read);
-            (reach.is_cut, order.filter_map(|id| known.remove(&id)).collect())
+            (reach.is_cut, order.chain(old_order).filter_map(|id| known.remove(&id)).collect())
         };
         let mut log = Self::new(directory);
         (log.head, log.texts, log.commits) = (head, reader.texts.into_all(), commits);

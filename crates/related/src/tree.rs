@@ -200,11 +200,13 @@ fn open_history(
             is_cancelled: options.is_cancelled,
             on_progress: &|n| (options.on_event)(Event::Commits(n)),
         };
-        let before = kept.as_ref().map(|log| (log.head, log.is_complete));
+        // An interrupted reading that went on has the same head, and is still incomplete.
+        let extent = |log: &ChangeLog| (log.head, log.is_complete, log.commits.len(), log.is_cut);
+        let before = kept.as_ref().map(extent);
         let log = kept.unwrap_or_else(|| ChangeLog::new(root));
         match log.update(root, &update) {
             Ok(log) => {
-                let is_new = before != Some((log.head, log.is_complete));
+                let is_new = before != Some(extent(&log));
                 if is_new {
                     if let Some(place) = kept_at.and_then(Path::parent) {
                         let _ = note_roots(place, &[&root.to_string_lossy()]);
@@ -227,5 +229,46 @@ fn problem(error: &quarry_history::GitError) -> String {
         quarry_history::GitError::NoRepository(_) => "no git repository".to_owned(),
         quarry_history::GitError::Empty(_) => "no commits".to_owned(),
         other => other.to_string(),
+    }
+}
+
+#[cfg(all(test, feature = "git"))]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use quarry_test_support::git::GitRepository;
+
+    use super::*;
+
+    /// A repository of a file with a number of commits.
+    fn repository(directory: &Path, n_commits: usize) -> GitRepository {
+        let mut repository = GitRepository::with_work_tree(directory);
+        for number in 0..n_commits {
+            let content = format!("def f():\n    return {number}\n");
+            repository.commit("Change", &[("a.py", Some(&content))]);
+        }
+        repository
+    }
+
+    #[test]
+    fn what_each_interrupted_reading_adds_is_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let (tree, kept_at) = (directory.path().join("tree"), directory.path().join("cache/history"));
+        repository(&tree, 12);
+        let mut n_kept = Vec::new();
+        for _ in 0..8 {
+            let n_read = AtomicUsize::new(0);
+            let options = OpenOptions {
+                is_cancelled: &|| n_read.load(Ordering::Relaxed) >= 2,
+                on_event: &|_| {
+                    n_read.fetch_add(1, Ordering::Relaxed);
+                },
+                ..OpenOptions::default()
+            };
+            open_history(&tree, Some(&kept_at), &options);
+            n_kept.push(ChangeLog::open(&kept_at).unwrap().commits.len());
+        }
+        assert!(n_kept.is_sorted() && n_kept[1] > n_kept[0], "{n_kept:?}");
+        assert_eq!(n_kept.last(), Some(&11), "{n_kept:?}");
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use quarry_history::ChangeLog;
 pub use quarry_history::DEFAULT_COMMITS;
@@ -143,7 +144,7 @@ impl RelatedTree {
             histories.push(HistoryView::new(root, log.as_ref(), problem));
             logged.extend(log.map(|log| LoggedRoot { root: number, log: Arc::new(log), from: 0 }));
         }
-        let changes = Changes::new(&relations, &|unit| index.linked_unit(unit).name.to_owned(), logged);
+        let changes = Changes::new(&relations, &|unit| index.linked_unit(unit).name.to_owned(), logged, now());
         Self { relations, changes, histories }
     }
 
@@ -151,6 +152,12 @@ impl RelatedTree {
     pub(crate) fn sources<'a>(&'a self, index: &'a Index) -> Sources<'a> {
         Sources { index, relations: &self.relations, changes: &self.changes }
     }
+}
+
+/// Seconds since 1970.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// The absolute directories that the paths of a tree's files are relative to.

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 /// Incremented when the same commits lead to another log.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// Maximum size of the file of a log, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
@@ -95,7 +95,9 @@ pub struct ChangeLog {
     pub is_shallow: bool,
     /// True if older commits were left out because of the limit.
     pub is_cut: bool,
-    /// Number of commits that could not be read.
+    /// The largest number of commits that updates could read.
+    pub limit: usize,
+    /// Number of commits that could not be read; the next update tries them again.
     pub unreadable: u32,
 }
 
@@ -144,6 +146,16 @@ impl ChangeLog {
             quarry_files::create_private_directory(directory).map_err(failed)?;
         }
         quarry_files::replace(path, PREFIX, Readers::User, &postcard::to_stdvec(self)?).map_err(failed)
+    }
+
+    /// The log with only the newest commits, up to a number.
+    #[must_use]
+    pub fn newest(mut self, n: usize) -> Self {
+        if self.commits.len() > n {
+            self.commits.truncate(n);
+            (self.is_complete, self.is_cut) = (true, true);
+        }
+        self
     }
 
     /// The text with a number.

@@ -32,7 +32,7 @@ const BATCH_BYTES: usize = 64 << 20;
 
 /// Limits and events of an update.
 pub struct UpdateOptions<'a> {
-    /// Maximum number of commits.
+    /// Maximum number of commits; the log keeps more if an earlier update could read more.
     pub commits: usize,
     /// True if the directory may be a repository without a work tree, instead of one in a work tree.
     pub is_bare: bool,
@@ -60,20 +60,26 @@ impl ChangeLog {
             false => start_of_work_tree(directory, None)?,
         };
         let head = CommitId::parse(&start.commit);
-        if head == self.head && self.is_complete && self.is_shallow == start.is_shallow {
+        // All commits that a smaller limit allows are known, too.
+        let is_enough = match self.is_complete && self.is_shallow == start.is_shallow {
+            true => !self.is_cut || options.commits <= self.limit,
+            false => false,
+        };
+        if head == self.head && is_enough {
             return Ok(self);
         }
+        let limit = options.commits.max(self.limit);
         let known: HashSet<CommitId> = self.commits.iter().map(|commit| commit.id).collect();
         let order: RefCell<Vec<CommitId>> = RefCell::default();
         let texts = Texts::new(self.texts.clone());
         let mut reader = Reader { texts, read: FxHashMap::default(), batch: Vec::new(), n_bytes: 0 };
         let history = HistoryOptions {
-            commits: options.commits,
+            commits: limit,
             start: Some(start.commit),
             max_files: MAX_FILES,
             reports_renames: true,
             only_work_tree: !options.is_bare,
-            known: self.head.filter(|_| self.is_complete).map(|head| head.to_string()),
+            known: self.head.filter(|_| is_enough).map(|head| head.to_string()),
             ..HistoryOptions::default()
         };
         let is_wanted = |header: &Header| {
@@ -97,8 +103,8 @@ impl ChangeLog {
         let (is_cut, commits): (bool, Vec<LoggedCommit>) = if reach.ends_at_known && !reach.is_cut {
             let new = order.filter_map(|id| reader.read.remove(&id));
             let mut commits: Vec<LoggedCommit> = new.chain(self.commits).collect();
-            let is_cut = self.is_cut || commits.len() > options.commits;
-            commits.truncate(options.commits);
+            let is_cut = self.is_cut || commits.len() > limit;
+            commits.truncate(limit);
             (is_cut, commits)
         } else {
             let old_order: Vec<CommitId> = self.commits.iter().map(|commit| commit.id).collect();
@@ -115,6 +121,7 @@ impl ChangeLog {
         let mut log = Self::new(directory);
         (log.head, log.texts, log.commits) = (head, reader.texts.into_all(), commits);
         (log.is_complete, log.is_shallow, log.is_cut) = (!is_cancelled, reach.is_shallow, is_cut);
+        log.limit = limit;
         log.unreadable = u32::try_from(reach.unreadable).unwrap_or(u32::MAX);
         Ok(log)
     }
@@ -325,6 +332,34 @@ mod tests {
             .update(tree, &UpdateOptions { commits: 2, ..UpdateOptions::default() })
             .unwrap();
         assert_eq!((few.is_cut, few.commits.len()), (true, 2));
+    }
+
+    #[test]
+    fn a_larger_limit_reads_on_and_a_smaller_one_forgets_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let tree = directory.path();
+        let mut repository = GitRepository::with_work_tree(tree);
+        let mut commit = |number: usize| {
+            repository.commit("Change", &[("a.py", Some(&ONE.replace('1', &number.to_string())))]);
+        };
+        (0..6).for_each(&mut commit);
+        let update = |log: ChangeLog, commits: usize| {
+            log.update(tree, &UpdateOptions { commits, ..UpdateOptions::default() }).unwrap()
+        };
+        let few = update(ChangeLog::new(tree), 2);
+        assert_eq!((few.is_cut, few.commits.len(), few.limit), (true, 2, 2));
+        let more = update(few.clone(), 4);
+        assert_eq!((more.is_cut, more.commits.len(), more.limit), (true, 4, 4));
+        assert_eq!(update(more.clone(), 3), more);
+        let newest = more.clone().newest(3);
+        assert_eq!((newest.is_cut, &newest.commits[..]), (true, &more.commits[..3]));
+        let all = update(more, 100);
+        assert_eq!((all.is_cut, all.commits.len(), all.limit), (false, 5, 100));
+        assert_eq!(update(all.clone(), 1_000), all, "there are no more");
+        commit(6);
+        assert_eq!(update(all, 3).commits.len(), 6);
+        let more = update(few, 100);
+        assert_eq!((more.is_cut, more.commits.len()), (false, 6), "also with new commits");
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub enum Event {
 pub struct OpenOptions<'a> {
     /// Directory of the caches; `None` keeps nothing.
     pub cache: Option<PathBuf>,
-    /// Maximum number of commits that are read; 0 for none.
+    /// Maximum number of commits that are read, and that answers use; 0 for none.
     pub commits: usize,
     /// Read new commits; otherwise only those read before count.
     pub reads_history: bool,
@@ -197,7 +197,7 @@ fn open_history(
     }
     let kept = kept_at.and_then(ChangeLog::open).filter(|log| log.tree == root);
     if !options.reads_history {
-        return (kept, None, false);
+        return (kept.map(|log| log.newest(options.commits)), None, false);
     }
     #[cfg(feature = "git")]
     {
@@ -208,7 +208,8 @@ fn open_history(
             on_progress: &|n| (options.on_event)(Event::Commits(n)),
         };
         // An interrupted reading that went on has the same head, and is still incomplete.
-        let extent = |log: &ChangeLog| (log.head, log.is_complete, log.commits.len(), log.is_cut);
+        let extent = |log: &ChangeLog| 
+            (log.head, log.is_complete, log.commits.len(), log.is_cut, log.is_shallow, log.limit);
         let before = kept.as_ref().map(extent);
         let log = kept.unwrap_or_else(|| ChangeLog::new(root));
         match log.update(root, &update) {
@@ -221,7 +222,7 @@ fn open_history(
                     // It is a cache: what cannot be kept is read again.
                     let _ = kept_at.map(|path| log.save(path));
                 }
-                (Some(log), None, is_new)
+                (Some(log.newest(options.commits)), None, is_new)
             }
             Err(error) => (None, Some(problem(&error)), false),
         }
@@ -277,5 +278,24 @@ mod tests {
         }
         assert!(n_kept.is_sorted() && n_kept[1] > n_kept[0], "{n_kept:?}");
         assert_eq!(n_kept.last(), Some(&11), "{n_kept:?}");
+    }
+
+    #[test]
+    fn answers_use_the_newest_commits_that_are_asked_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let (tree, kept_at) = (directory.path().join("tree"), directory.path().join("cache/history"));
+        repository(&tree, 6);
+        let n_read = |commits: usize, reads_history: bool| {
+            let options = OpenOptions { commits, reads_history, ..OpenOptions::default() };
+            let (log, ..) = open_history(&tree, Some(&kept_at), &options);
+            let view = HistoryView::new("", log.as_ref(), None);
+            (view.commits, view.complete, view.cut)
+        };
+        assert_eq!(n_read(2, true), (2, true, true));
+        assert_eq!(n_read(4, true), (4, true, true));
+        assert_eq!(n_read(100, true), (5, true, false));
+        assert_eq!(n_read(3, true), (3, true, true));
+        assert_eq!(n_read(3, false), (3, true, true));
+        assert_eq!(n_read(100, false), (5, true, false));
     }
 }

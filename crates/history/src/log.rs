@@ -88,7 +88,10 @@ pub struct ChangeLog {
     pub head: Option<CommitId>,
     /// Paths and names, each once.
     pub texts: Vec<String>,
+    /// Those that changed files of the directory.
     pub commits: Vec<LoggedCommit>,
+    /// Commits that changed none, kept so that they are not read again.
+    pub(crate) elsewhere: Vec<CommitId>,
     /// True if all commits that the limit allows were read; false after an interruption.
     pub is_complete: bool,
     /// True if older commits are missing in the clone.

@@ -69,10 +69,11 @@ impl ChangeLog {
             return Ok(self);
         }
         let limit = options.commits.max(self.limit);
-        let known: HashSet<CommitId> = self.commits.iter().map(|commit| commit.id).collect();
+        let logged = self.commits.iter().map(|commit| commit.id);
+        let known: HashSet<CommitId> = logged.chain(self.elsewhere.iter().copied()).collect();
         let order: RefCell<Vec<CommitId>> = RefCell::default();
         let texts = Texts::new(self.texts.clone());
-        let mut reader = Reader { texts, read: FxHashMap::default(), batch: Vec::new(), n_bytes: 0 };
+        let mut reader = Reader { texts, ..Reader::default() };
         let history = HistoryOptions {
             commits: limit,
             start: Some(start.commit),
@@ -100,6 +101,9 @@ impl ChangeLog {
         is_cancelled = is_cancelled || (options.is_cancelled)();
         // Merges and first commits have no record.
         let order = order.into_inner().into_iter();
+        let mut elsewhere = reader.elsewhere;
+        elsewhere.extend(self.elsewhere);
+        elsewhere.truncate(limit);
         let (is_cut, commits): (bool, Vec<LoggedCommit>) = if reach.ends_at_known && !reach.is_cut {
             let new = order.filter_map(|id| reader.read.remove(&id));
             let mut commits: Vec<LoggedCommit> = new.chain(self.commits).collect();
@@ -121,16 +125,19 @@ impl ChangeLog {
         let mut log = Self::new(directory);
         (log.head, log.texts, log.commits) = (head, reader.texts.into_all(), commits);
         (log.is_complete, log.is_shallow, log.is_cut) = (!is_cancelled, reach.is_shallow, is_cut);
-        log.limit = limit;
+        (log.limit, log.elsewhere) = (limit, elsewhere);
         log.unreadable = u32::try_from(reach.unreadable).unwrap_or(u32::MAX);
         Ok(log)
     }
 }
 
 /// Commits that are read, in batches.
+#[derive(Default)]
 struct Reader {
     texts: Texts,
     read: FxHashMap<CommitId, LoggedCommit>,
+    /// Those that changed no file of the directory.
+    elsewhere: Vec<CommitId>,
     batch: Vec<Commit>,
     n_bytes: usize,
 }
@@ -151,6 +158,11 @@ impl Reader {
         let changed: Vec<Vec<(String, String)>> = batch.par_iter().map(changed_functions).collect();
         for (commit, changed) in batch.into_iter().zip(changed) {
             let Some(id) = CommitId::parse(&commit.header.id) else { continue };
+            // What changed other directories is not for who searches this one.
+            if commit.n_files == 0 {
+                self.elsewhere.push(id);
+                continue;
+            }
             let mut number = |text: &str| self.texts.number(text);
             let logged = LoggedCommit {
                 id,
@@ -371,8 +383,19 @@ mod tests {
         repository.commit("Other", &[("b.py", Some("x = 2\n"))]);
         let part = directory.path().join("in");
         let log = ChangeLog::new(&part).update(&part, &UpdateOptions::default()).unwrap();
-        let expected: [&[&str]; 2] = [&[], &["a.py:f", "a.py:g"]];
-        assert_eq!(functions(&log), expected);
+        assert_eq!(functions(&log), [["a.py:f", "a.py:g"]]);
+        repository.commit("Secret of b", &[("b.py", Some("x = 3\n"))]);
+        let log = log.update(&part, &UpdateOptions::default()).unwrap();
+        assert_eq!((functions(&log).len(), log.elsewhere.len()), (1, 2));
+        // Neither is read again where the branch is not the one that was read.
+        let events = std::sync::atomic::AtomicUsize::new(0);
+        let count = |_: usize| {
+            events.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        };
+        let log = ChangeLog { head: CommitId::parse(&"1".repeat(40)), ..log };
+        let log =
+            log.update(&part, &UpdateOptions { on_progress: &count, ..UpdateOptions::default() }).unwrap();
+        assert_eq!((functions(&log).len(), log.elsewhere.len(), events.into_inner()), (1, 2, 0));
     }
 
     /// A tree from a stranger may have a directory that looks like a repository, or name one elsewhere.

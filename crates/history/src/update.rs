@@ -49,8 +49,9 @@ impl Default for UpdateOptions<'_> {
 }
 
 impl ChangeLog {
-    /// Returns the log of a directory with the commits that are new since this one was made. Only these are read, unless
-    /// an update was interrupted or the branch was changed; then the commits that this log knows are not read again.
+    /// Returns the log of a directory with the commits that are new since this one was made. Only these are looked at,
+    /// unless an update was interrupted, commits are missing in the clone, the limit is larger now or the branch was
+    /// changed; then the commits that this log knows are not read again.
     ///
     /// # Errors
     /// When there is no repository, it is empty, or the commit to start from is missing.
@@ -60,11 +61,10 @@ impl ChangeLog {
             false => start_of_work_tree(directory, None)?,
         };
         let head = CommitId::parse(&start.commit);
+        // The objects that were missing may have been fetched since, and a shallow clone deepened.
+        let lacks_none = self.is_complete && self.unreadable == 0 && !self.is_shallow && !start.is_shallow;
         // All commits that a smaller limit allows are known, too.
-        let is_enough = match self.is_complete && self.is_shallow == start.is_shallow {
-            true => !self.is_cut || options.commits <= self.limit,
-            false => false,
-        };
+        let is_enough = lacks_none && (!self.is_cut || options.commits <= self.limit);
         if head == self.head && is_enough {
             return Ok(self);
         }
@@ -372,6 +372,44 @@ mod tests {
         assert_eq!(update(all, 3).commits.len(), 6);
         let more = update(few, 100);
         assert_eq!((more.is_cut, more.commits.len()), (false, 6), "also with new commits");
+    }
+
+    #[test]
+    fn commits_that_were_missing_are_read_once_they_are_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let tree = directory.path();
+        let mut repository = GitRepository::with_work_tree(tree);
+        let ids: Vec<String> = (0..5)
+            .map(|number| repository.commit("Change", &[("a.py", Some(&ONE.replace('1', &number.to_string())))]))
+            .collect();
+        let update = |log: ChangeLog| log.update(tree, &UpdateOptions::default()).unwrap();
+        let subject = |log: &ChangeLog| (log.commits.len(), log.unreadable, log.is_shallow);
+        // As `git clone --filter=blob:none` leaves it, but for one file.
+        let blob = repository.object("blob", ONE.replace('1', "2").as_bytes());
+        let blob = tree.join(".git/objects").join(&blob[..2]).join(&blob[2..]);
+        let content = std::fs::read(&blob).unwrap();
+        std::fs::remove_file(&blob).unwrap();
+        let log = update(ChangeLog::new(tree));
+        assert_eq!(subject(&log), (2, 2, false));
+        let log = update(log);
+        assert_eq!(subject(&log), (2, 2, false));
+        repository.commit("Change", &[("a.py", Some(&ONE.replace('1', "5")))]);
+        let log = update(log);
+        assert_eq!(subject(&log), (3, 2, false), "new commits do not hide them");
+        std::fs::write(&blob, content).unwrap();
+        let log = update(log);
+        assert_eq!(subject(&log), (5, 0, false));
+        // As `git fetch --depth` and `--deepen` leave it.
+        let shallow = tree.join(".git/shallow");
+        let log = [3, 1].into_iter().fold((ChangeLog::new(tree), 0), |(log, n_before), oldest| {
+            std::fs::write(&shallow, format!("{}\n", ids[oldest])).unwrap();
+            let log = update(log);
+            assert!(log.is_shallow && log.commits.len() > n_before, "{}", log.commits.len());
+            let n_read = log.commits.len();
+            (log, n_read)
+        });
+        std::fs::remove_file(&shallow).unwrap();
+        assert_eq!(subject(&update(log.0)), (5, 0, false));
     }
 
     #[test]

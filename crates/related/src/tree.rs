@@ -84,34 +84,52 @@ pub struct HistoryView {
     pub cut: bool,
     /// True if older commits are missing in the clone.
     pub shallow: bool,
-    /// Why there is no history, or an older one.
+    /// Why there is no history, an older one, or one without some commits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// True if the reading was interrupted and the next one reads on.
+    #[serde(skip)]
+    pub is_continued: bool,
 }
 
 impl HistoryView {
     fn new(root: &str, log: Option<&ChangeLog>, problem: Option<String>) -> Self {
+        let unreadable = log.map_or(0, |log| log.unreadable as usize);
+        let missing = (unreadable > 0).then(|| {
+            let more = quarry_text::counted(unreadable, "more commit");
+            format!("{more} cannot be read; run `git fetch --refetch` if it is a partial clone, else `git fsck`")
+        });
+        let problems: Vec<String> = problem.into_iter().chain(missing).collect();
         Self {
             root: root.to_owned(),
             commits: log.map_or(0, |log| log.commits.len()),
             head: log.and_then(|log| log.head).map(|head| head.to_string()),
-            complete: log.is_some_and(|log| log.is_complete),
+            complete: log.is_some_and(|log| log.is_complete && log.unreadable == 0),
             cut: log.is_some_and(|log| log.is_cut),
             shallow: log.is_some_and(|log| log.is_shallow),
-            problem,
+            problem: (!problems.is_empty()).then(|| problems.join("; ")),
+            is_continued: log.is_some_and(|log| !log.is_complete),
         }
     }
 
     /// The state in a few words.
     pub fn sentence(&self) -> String {
+        match (&self.head, &self.problem) {
+            (None, Some(problem)) => format!("no history: {problem}"),
+            (None, None) => "no history was read".to_owned(),
+            (Some(_), None) => format!("history of {}", self.extent()),
+            (Some(_), Some(problem)) => format!("history of {}; {problem}", self.extent()),
+        }
+    }
+
+    /// The number of commits, and which ones they are.
+    pub fn extent(&self) -> String {
         let counted = quarry_text::counted(self.commits, "commit");
         match self {
-            Self { head: None, problem: Some(problem), .. } => format!("no history: {problem}"),
-            Self { head: None, .. } => "no history was read".to_owned(),
-            Self { shallow: true, .. } => format!("history of {counted}: a shallow clone"),
-            Self { complete: false, .. } => format!("history of {counted}, to be continued"),
-            Self { cut: true, .. } => format!("history of {counted}, the latest"),
-            _ => format!("history of {counted}"),
+            Self { shallow: true, .. } => format!("{counted}: a shallow clone"),
+            Self { is_continued: true, .. } => format!("{counted}, to be continued"),
+            Self { cut: true, .. } => format!("{counted}, the latest"),
+            _ => counted,
         }
     }
 }
@@ -209,7 +227,7 @@ fn open_history(
         };
         // An interrupted reading that went on has the same head, and is still incomplete.
         let extent = |log: &ChangeLog| 
-            (log.head, log.is_complete, log.commits.len(), log.is_cut, log.is_shallow, log.limit);
+            (log.head, log.is_complete, log.commits.len(), log.is_cut, log.is_shallow, log.limit, log.unreadable);
         let before = kept.as_ref().map(extent);
         let log = kept.unwrap_or_else(|| ChangeLog::new(root));
         match log.update(root, &update) {
@@ -278,6 +296,23 @@ mod tests {
         }
         assert!(n_kept.is_sorted() && n_kept[1] > n_kept[0], "{n_kept:?}");
         assert_eq!(n_kept.last(), Some(&11), "{n_kept:?}");
+    }
+
+    #[test]
+    fn commits_that_cannot_be_read_are_counted() {
+        let mut log = ChangeLog::new(Path::new("/x"));
+        let view = |log: &ChangeLog| HistoryView::new("/x", Some(log), None);
+        (log.head, log.is_complete) = (quarry_history::CommitId::parse(&"1".repeat(40)), true);
+        assert_eq!((view(&log).sentence().as_str(), view(&log).complete), ("history of 0 commits", true));
+        log.unreadable = 3;
+        let sentence = view(&log).sentence();
+        assert!(sentence.starts_with("history of 0 commits; 3 more commits cannot be read"), "{sentence}");
+        assert!(sentence.contains("git fetch --refetch") && !view(&log).complete, "{sentence}");
+        assert!(!view(&log).is_continued);
+        log.is_complete = false;
+        assert!(view(&log).sentence().starts_with("history of 0 commits, to be continued; 3 more"));
+        let sentence = HistoryView::new("/x", None, Some("none".to_owned())).sentence();
+        assert_eq!(sentence, "no history: none");
     }
 
     #[test]

@@ -146,6 +146,11 @@ pub struct RelatedTree {
 impl RelatedTree {
     /// Opens them for a tree, and reads what is new. A missing history is not an error.
     pub fn open(tree: &Tree, options: &OpenOptions) -> Self {
+        Self::open_with(tree, options, &HashMap::new())
+    }
+
+    /// Likewise, with the problems that an earlier look at some directories found.
+    pub(crate) fn open_with(tree: &Tree, options: &OpenOptions, problems: &HashMap<String, Problem>) -> Self {
         let (index, roots) = (&tree.index, roots_of(tree));
         let all: Vec<&str> = roots.iter().map(String::as_str).collect();
         let place = options.place(&all);
@@ -158,7 +163,15 @@ impl RelatedTree {
         let (mut logged, mut histories) = (Vec::new(), Vec::new());
         for (number, root) in roots.iter().enumerate() {
             let kept_at = options.place(&[root]).map(|place| place.join(HISTORY));
-            let (log, problem, _) = open_history(Path::new(root), kept_at.as_deref(), options);
+            let known = problems.get(root);
+            let (log, problem) = match known.is_some_and(|known| known.is_gone) {
+                true => (None, None),
+                false => {
+                    let (log, problem, _) = open_history(Path::new(root), kept_at.as_deref(), options);
+                    (log, problem)
+                }
+            };
+            let problem = problem.as_ref().or(known).map(|problem| problem.text.clone());
             histories.push(HistoryView::new(root, log.as_ref(), problem));
             logged.extend(log.map(|log| LoggedRoot { root: number, log: Arc::new(log), from: 0 }));
         }
@@ -178,14 +191,22 @@ fn now() -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
+/// Why new commits cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) text: String,
+    /// True if the directory has no repository that may be read: what was read earlier does not count either.
+    pub(crate) is_gone: bool,
+}
+
 /// The absolute directories that the paths of a tree's files are relative to.
 pub(crate) fn roots_of(tree: &Tree) -> Vec<String> {
     (0..tree.n_paths()).map(|number| tree.root(number)).collect()
 }
 
 /// Reads what is new in the histories of some directories into the caches. Returns whether there was anything, and by
-/// directory why there is no history.
-pub(crate) fn read_histories(roots: &[String], options: &OpenOptions) -> (bool, HashMap<String, String>) {
+/// directory why there is no history, or an older one.
+pub(crate) fn read_histories(roots: &[String], options: &OpenOptions) -> (bool, HashMap<String, Problem>) {
     let (mut any_is_new, mut problems) = (false, HashMap::new());
     for root in roots {
         let kept_at = options.place(&[root]).map(|place| place.join(HISTORY));
@@ -204,16 +225,17 @@ pub fn history_status(root: &Path) -> Option<HistoryView> {
     Some(HistoryView::new(&root, Some(&log), None))
 }
 
-/// The history of a directory, why it lacks new commits, and whether it has any that it lacked before.
+/// The history of a directory, why it lacks commits, and whether it has any that it lacked before.
 fn open_history(
     root: &Path,
     kept_at: Option<&Path>,
     options: &OpenOptions,
-) -> (Option<ChangeLog>, Option<String>, bool) {
+) -> (Option<ChangeLog>, Option<Problem>, bool) {
     if options.commits == 0 {
-        return (None, Some("not read".to_owned()), false);
+        return (None, Some(Problem { text: "not read".to_owned(), is_gone: true }), false);
     }
-    let kept = kept_at.and_then(ChangeLog::open).filter(|log| log.tree == root);
+    let open = || kept_at.and_then(ChangeLog::open).filter(|log| log.tree == root);
+    let kept = open();
     if !options.reads_history {
         return (kept.map(|log| log.newest(options.commits)), None, false);
     }
@@ -242,24 +264,40 @@ fn open_history(
                 }
                 (Some(log.newest(options.commits)), None, is_new)
             }
-            Err(error) => (None, Some(problem(&error)), false),
+            Err(error) => {
+                let problem = problem(&error);
+                // The commits that were read before remain true.
+                let kept = if problem.is_gone { None } else { open() };
+                (kept.map(|log| log.newest(options.commits)), Some(problem), false)
+            }
         }
     }
     #[cfg(not(feature = "git"))]
-    (kept, Some("this build cannot read git repositories".to_owned()), false)
+    {
+        let text = "this build cannot read git repositories".to_owned();
+        (kept.map(|log| log.newest(options.commits)), Some(Problem { text, is_gone: false }), false)
+    }
 }
 
 #[cfg(feature = "git")]
-fn problem(error: &quarry_history::GitError) -> String {
-    match error {
-        quarry_history::GitError::NoRepository(_) => "no git repository".to_owned(),
-        quarry_history::GitError::Empty(_) => "no commits".to_owned(),
+fn problem(error: &quarry_history::GitError) -> Problem {
+    use quarry_history::GitError;
+
+    let text = match error {
+        GitError::NoRepository(_) => "no git repository".to_owned(),
+        GitError::Empty(_) => "no commits".to_owned(),
         other => other.to_string(),
-    }
+    };
+    let is_gone = matches!(
+        error,
+        GitError::NoRepository(_) | GitError::Empty(_) | GitError::Owner(_) | GitError::Elsewhere(_)
+    );
+    Problem { text, is_gone }
 }
 
 #[cfg(all(test, feature = "git"))]
 mod tests {
+    use std::fs;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use quarry_test_support::git::GitRepository;
@@ -313,6 +351,25 @@ mod tests {
         assert!(view(&log).sentence().starts_with("history of 0 commits, to be continued; 3 more"));
         let sentence = HistoryView::new("/x", None, Some("none".to_owned())).sentence();
         assert_eq!(sentence, "no history: none");
+    }
+
+    #[test]
+    fn the_history_of_a_repository_that_is_gone_is_not_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let (tree, kept_at) = (directory.path().join("tree"), directory.path().join("cache/history"));
+        repository(&tree, 3);
+        let look = || open_history(&tree, Some(&kept_at), &OpenOptions::default());
+        assert_eq!(look().0.unwrap().commits.len(), 2);
+        let head = tree.join(".git/refs/heads/main");
+        let id = fs::read(&head).unwrap();
+        fs::write(&head, "2".repeat(40)).unwrap();
+        let (log, problem, _) = look();
+        assert_eq!((log.unwrap().commits.len(), problem.unwrap().is_gone), (2, false));
+        fs::write(&head, id).unwrap();
+        fs::rename(tree.join(".git"), tree.join("git")).unwrap();
+        let (log, problem, _) = look();
+        let gone = Problem { text: "no git repository".to_owned(), is_gone: true };
+        assert_eq!((log, problem), (None, Some(gone)));
     }
 
     #[test]

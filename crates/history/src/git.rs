@@ -133,6 +133,9 @@ pub enum GitError {
     NoRepository(PathBuf),
     #[error("{}: names a git repository elsewhere that does not know this work tree; run `git worktree repair` there", .0.display())]
     Elsewhere(PathBuf),
+    /// A `.git` directory that takes commits from outside of it.
+    #[error("{}: leads out of the git repository; clone the repository to read its history", .0.display())]
+    LeadsOut(PathBuf),
     #[error("{}: expected a git repository with commits, found none", .0.display())]
     Empty(PathBuf),
     #[error("{}: the commit {revision} is missing; fetch it", path.display())]
@@ -199,6 +202,42 @@ fn canonical(path: &Path) -> Result<PathBuf, GitError> {
     path.canonicalize().map_err(|source| GitError::Unreadable { path: path.to_owned(), source })
 }
 
+/// An entry by which a `.git` directory takes its commits from another repository. That it borrows objects, as
+/// `git clone --shared` does, is no such entry: which commits it has, its own references say.
+fn leading_out(dot_git: &Path) -> Option<PathBuf> {
+    let common = dot_git.join("commondir");
+    if common.symlink_metadata().is_ok() {
+        return Some(common);
+    }
+    let inside = dot_git.canonicalize().ok()?;
+    let leads_out = |path: &Path| {
+        path.is_symlink() && !path.canonicalize().is_ok_and(|target| target.starts_with(&inside))
+    };
+    let entries = |path: &Path| {
+        let entries = path.read_dir().into_iter().flatten().filter_map(Result::ok);
+        entries.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let own = ["HEAD", "packed-refs", "objects", "refs"].map(|name| dot_git.join(name));
+    if let Some(found) = own.iter().find(|path| leads_out(path)) {
+        return Some(found.clone());
+    }
+    let objects = dot_git.join("objects");
+    let mut open = vec![dot_git.join("refs")];
+    let mut below = entries(&objects);
+    below.extend(entries(&objects.join("pack")));
+    while let Some(directory) = open.pop() {
+        for path in entries(&directory) {
+            // Links to directories may lead back to themselves.
+            if path.is_dir() && !path.is_symlink() {
+                open.push(path);
+            } else {
+                below.push(path);
+            }
+        }
+    }
+    below.into_iter().find(|path| leads_out(path))
+}
+
 /// The work tree around a directory, if its `.git` is a repository, or names one that names it back: a further work tree
 /// has its path in a file `gitdir` there, and the repository of a submodule is in that of a work tree around it.
 fn work_tree_around(directory: &Path) -> Result<PathBuf, GitError> {
@@ -209,7 +248,7 @@ fn work_tree_around(directory: &Path) -> Result<PathBuf, GitError> {
         .symlink_metadata()
         .map_err(|source| GitError::Unreadable { path: dot_git.clone(), source })?;
     if kind.is_dir() {
-        return Ok(top.to_owned());
+        return leading_out(&dot_git).map_or_else(|| Ok(top.to_owned()), |path| Err(GitError::LeadsOut(path)));
     }
     let small = |path: &Path| quarry_files::read_regular_text(path, 1 << 16).ok();
     let elsewhere = || GitError::Elsewhere(top.to_owned());

@@ -469,6 +469,47 @@ mod tests {
         assert_eq!(functions(&log), [["in/a.py:f", "in/a.py:g"]]);
     }
 
+    /// A `.git` directory that was unpacked, not cloned, may take the commits of a repository of this user.
+    #[cfg(unix)]
+    #[test]
+    fn a_repository_that_leads_to_another_one_is_not_read() {
+        use std::fs;
+        use std::os::unix::fs::symlink;
+
+        let directory = tempfile::tempdir().unwrap();
+        let [mine, tree] = ["mine", "tree"].map(|name| directory.path().join(name));
+        let mut repository = GitRepository::with_work_tree(&mine);
+        repository.commit("Start", &[("a.py", Some(ONE))]);
+        repository.commit("Private", &[("a.py", Some(&ONE.replace('1', "2")))]);
+        let (mine, git) = (mine.join(".git"), tree.join(".git"));
+        let update = || ChangeLog::new(&tree).update(&tree, &UpdateOptions::default());
+        let replace_by_link = |path: &Path, target: &Path| {
+            let _ = fs::remove_file(path);
+            let _ = fs::remove_dir_all(path);
+            symlink(target, path).unwrap();
+        };
+        for name in ["HEAD", "packed-refs", "objects", "refs", "refs/heads", "refs/heads/main", "objects/pack"] {
+            let _ = fs::remove_dir_all(&tree);
+            GitRepository::with_work_tree(&tree).commit("Start", &[("a.py", Some(ONE))]);
+            replace_by_link(&git.join(name), &mine.join(name));
+            let error = update().unwrap_err();
+            assert!(matches!(&error, GitError::LeadsOut(path) if *path == git.canonicalize().unwrap().join(name)), "{error}");
+        }
+        fs::remove_dir_all(&tree).unwrap();
+        fs::create_dir_all(&git).unwrap();
+        fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        fs::write(git.join("commondir"), "../../mine/.git\n").unwrap();
+        assert!(matches!(update(), Err(GitError::LeadsOut(_))));
+        // As `git clone --shared` leaves it, with a link inside.
+        fs::remove_dir_all(&tree).unwrap();
+        GitRepository::with_work_tree(&tree);
+        fs::create_dir_all(git.join("objects/info")).unwrap();
+        fs::write(git.join("objects/info/alternates"), mine.join("objects").display().to_string()).unwrap();
+        fs::copy(mine.join("refs/heads/main"), git.join("refs/heads/other")).unwrap();
+        symlink("other", git.join("refs/heads/main")).unwrap();
+        assert_eq!(update().unwrap().commits.len(), 1);
+    }
+
     #[test]
     fn removed_lines_belong_to_what_is_around_both_sides() {
         let removed = ChangedLines { start: 4, n_lines: 0 };

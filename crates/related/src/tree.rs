@@ -290,7 +290,11 @@ fn problem(error: &quarry_history::GitError) -> Problem {
     };
     let is_gone = matches!(
         error,
-        GitError::NoRepository(_) | GitError::Empty(_) | GitError::Owner(_) | GitError::Elsewhere(_)
+        GitError::NoRepository(_)
+            | GitError::Empty(_)
+            | GitError::Owner(_)
+            | GitError::Elsewhere(_)
+            | GitError::LeadsOut(_)
     );
     Problem { text, is_gone }
 }

@@ -164,6 +164,28 @@ pub enum GitError {
         /// Hash of the commit.
         commit: String,
     },
+    #[error(
+        "{}: {from} and {to} have no common commit in this clone; if it is shallow, run `git fetch --unshallow`, else \
+         compare {from}..{to}",
+        path.display()
+    )]
+    NoCommonCommit {
+        /// The directory.
+        path: PathBuf,
+        from: String,
+        to: String,
+    },
+    /// A repository, or an index, of a format that libgit2 does not know.
+    #[error(
+        "{}: the format of this git repository cannot be read here: {problem}; pipe a change instead: \
+         `git diff --staged | quarry related -`",
+        path.display()
+    )]
+    Unsupported {
+        /// The directory.
+        path: PathBuf,
+        problem: String,
+    },
     #[error("{}: the git repository cannot be read; run `git fsck` to find the damage", path.display())]
     Git { path: PathBuf, source: git2::Error },
 }
@@ -303,8 +325,15 @@ impl OpenedRepository {
 }
 
 fn failed(directory: &Path, source: git2::Error) -> GitError {
+    // They have no code of their own: hashes other than SHA-1, references in a table, a sparse or split index.
+    let is_unsupported = ["unsupported ", "unknown object format", "invalid data in index - incorrect header version"]
+        .iter()
+        .any(|start| source.message().starts_with(start));
     match source.code() {
         ErrorCode::Owner => GitError::Owner(directory.to_owned()),
+        _ if is_unsupported => {
+            GitError::Unsupported { path: directory.to_owned(), problem: source.message().to_owned() }
+        }
         _ => GitError::Git { path: directory.to_owned(), source },
     }
 }
@@ -456,10 +485,18 @@ pub fn changes_between(
             let index = repository.index().map_err(failed)?;
             repository.diff_tree_to_index(Some(&head), Some(&index), Some(&mut options))
         }
-        Comparison::Revisions(from, to) | Comparison::SinceBase(from, to) => {
-            let (from, to) = (commit(from)?.id(), commit(to)?);
+        Comparison::Revisions(first, second) | Comparison::SinceBase(first, second) => {
+            let (from, to) = (commit(first)?.id(), commit(second)?);
+            let base = |source: git2::Error| match source.code() {
+                ErrorCode::NotFound => GitError::NoCommonCommit {
+                    path: directory.to_owned(),
+                    from: first.clone(),
+                    to: second.clone(),
+                },
+                _ => failed(source),
+            };
             let from = match comparison {
-                Comparison::SinceBase(..) => repository.merge_base(from, to.id()).map_err(failed)?,
+                Comparison::SinceBase(..) => repository.merge_base(from, to.id()).map_err(base)?,
                 _ => from,
             };
             let before = repository.find_commit(from).and_then(|commit| commit.tree()).map_err(failed)?;

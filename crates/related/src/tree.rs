@@ -286,6 +286,9 @@ fn problem(error: &quarry_history::GitError) -> Problem {
     let text = match error {
         GitError::NoRepository(_) => "no git repository".to_owned(),
         GitError::Empty(_) => "no commits".to_owned(),
+        // Whoever reads this does not see the causes of an error.
+        GitError::Git { source, .. } => format!("{error} ({})", source.message()),
+        GitError::Unreadable { source, .. } => format!("{error} ({source})"),
         other => other.to_string(),
     };
     let is_gone = matches!(
@@ -368,7 +371,9 @@ mod tests {
         let id = fs::read(&head).unwrap();
         fs::write(&head, "2".repeat(40)).unwrap();
         let (log, problem, _) = look();
-        assert_eq!((log.unwrap().commits.len(), problem.unwrap().is_gone), (2, false));
+        let problem = problem.unwrap();
+        assert_eq!((log.unwrap().commits.len(), problem.is_gone), (2, false));
+        assert!(problem.text.ends_with(')') && problem.text.contains("object not found"), "{}", problem.text);
         fs::write(&head, id).unwrap();
         fs::rename(tree.join(".git"), tree.join("git")).unwrap();
         let (log, problem, _) = look();

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::DEFAULT_COMMITS;
 use crate::git::{
-    Change, Commit, Comparison, GitError, Header, HistoryOptions, changes_between, read_history,
+    Change, Commit, Comparison, GitError, Header, HistoryOptions, MAX_MESSAGE_BYTES, changes_between, read_history,
     start_of_history, start_of_work_tree,
 };
 use crate::log::{ChangeLog, CommitId, LoggedCommit, Texts};
@@ -261,15 +261,57 @@ fn changed_lines(change: &Change) -> Vec<ChangedLines> {
 
 /// A message without the addresses of people, up to a length.
 fn without_addresses(message: &str) -> String {
-    let message = &message[..message.floor_char_boundary(LoggedCommit::MAX_MESSAGE_BYTES)];
-    let is_address = |word: &str| {
-        let word = word.trim_matches(|c: char| !c.is_alphanumeric());
-        word.split_once('@').is_some_and(|(user, host)| !user.is_empty() && host.contains('.'))
+    // A message that was cut off when it was read may end within an address.
+    let whole = match message.len() + 4 > MAX_MESSAGE_BYTES {
+        true => message.rfind(char::is_whitespace).map_or("", |end| &message[..end]),
+        false => message,
     };
     let line = |line: &str| {
-        line.split(' ').filter(|word| !is_address(word)).collect::<Vec<_>>().join(" ").trim_end().to_owned()
+        let line = without_bracketed_addresses(line);
+        line.split(' ').filter(|word| !has_address(word)).collect::<Vec<_>>().join(" ").trim_end().to_owned()
     };
-    message.lines().map(line).collect::<Vec<_>>().join("\n").trim().to_owned()
+    let text = whole.lines().map(line).collect::<Vec<_>>().join("\n");
+    let text = text.trim();
+    text[..text.floor_char_boundary(LoggedCommit::MAX_MESSAGE_BYTES)].trim_end().to_owned()
+}
+
+/// A line without what is written as `<jane@host>`.
+fn without_bracketed_addresses(line: &str) -> String {
+    let (mut kept, mut rest) = (String::new(), line);
+    while let Some((before, after)) = rest.split_once('<') {
+        let address = after.split_once('>').filter(|(inner, _)| {
+            inner.contains('@') && !inner.contains('<') && !inner.trim().contains(char::is_whitespace)
+        });
+        match address {
+            Some((_, after)) => {
+                kept.push_str(before.trim_end_matches(' '));
+                rest = if kept.is_empty() { after.trim_start() } else { after };
+            }
+            None => {
+                kept.push_str(before);
+                kept.push('<');
+                rest = after;
+            }
+        }
+    }
+    kept + rest
+}
+
+/// Returns whether a word has an address in a domain; versions, as in `name@1.2.3` and `owner/name@v1.2`, are none.
+fn has_address(word: &str) -> bool {
+    let is_between = |c: char| c.is_whitespace() || ",;:|()[]{}\"`<>".contains(c);
+    word.split(is_between).any(|part| {
+        let Some((user, host)) = part.trim_matches(|c: char| !c.is_alphanumeric()).split_once('@') else {
+            return false;
+        };
+        let mut labels = host.split('.');
+        let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
+        let is_version = labels.next().is_some_and(is_number) && labels.next().is_some_and(is_number);
+        let is_domain = host.rsplit_once('.').is_some_and(|(_, last)| {
+            last.starts_with(char::is_alphabetic) && last.chars().filter(|c| c.is_alphabetic()).count() >= 2
+        });
+        !user.is_empty() && !user.contains('/') && is_domain && !is_version
+    })
 }
 
 #[cfg(test)]
@@ -523,5 +565,26 @@ mod tests {
         let message =
             "Fix a@b\n\nSigned-off-by: Jane Doe <jane.doe@example.org>\nreported by x@y.org, thanks";
         assert_eq!(without_addresses(message), "Fix a@b\n\nSigned-off-by: Jane Doe\nreported by thanks");
+        for (message, expected) in [
+            ("Signed-off-by: Jane <jane@corp>", "Signed-off-by: Jane"),
+            ("<j@localhost> said so, and < k@host > too", "said so, and too"),
+            ("by https://jane:secret@host.org/x, (jane@example.org).", "by"),
+            ("by jane@x.org,joe@y.org and joe@126.com", "by and"),
+        ] {
+            assert_eq!(without_addresses(message), expected);
+        }
+        for kept in [
+            "Bump lodash@4.17.21 to 4.17.22",
+            "Use actions/checkout@v4.1",
+            "Bump @types/node@20.1.0 and react@19.0.0-rc.beta",
+            "Vec<T> -> Map<K, V> where a < b @ c > d",
+        ] {
+            assert_eq!(without_addresses(kept), kept);
+        }
+        for n_before in [0, 8, LoggedCommit::MAX_MESSAGE_BYTES - 8, MAX_MESSAGE_BYTES - 8] {
+            let message = "x ".repeat(n_before / 2) + "jane.doe@example.org";
+            let cut = without_addresses(&message[..message.len().min(MAX_MESSAGE_BYTES)]);
+            assert!(!cut.contains("jane") && cut.len() <= LoggedCommit::MAX_MESSAGE_BYTES, "{n_before}");
+        }
     }
 }

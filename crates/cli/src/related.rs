@@ -151,8 +151,9 @@ pub fn open(tree: &Tree, commits: usize) -> RelatedTree {
     let options =
         OpenOptions { commits, on_event: &on_event, is_cancelled: &is_cancelled, ..OpenOptions::default() };
     let related = RelatedTree::open(tree, &options);
-    for history in related.histories.iter().filter(|history| history.is_continued) {
-        output::note(&printable(&format!("{}; run it again to read on", history.sentence())));
+    for history in related.histories.iter().filter(|history| history.is_interrupted) {
+        let next = if history.is_kept { "; run it again to read on" } else { "" };
+        output::note(&printable(&format!("{}{next}", history.sentence())));
     }
     related
 }

@@ -270,7 +270,8 @@ fn work_tree_around(directory: &Path) -> Result<PathBuf, GitError> {
         .symlink_metadata()
         .map_err(|source| GitError::Unreadable { path: dot_git.clone(), source })?;
     if kind.is_dir() {
-        return leading_out(&dot_git).map_or_else(|| Ok(top.to_owned()), |path| Err(GitError::LeadsOut(path)));
+        return leading_out(&dot_git)
+            .map_or_else(|| Ok(top.to_owned()), |path| Err(GitError::LeadsOut(path)));
     }
     let small = |path: &Path| quarry_files::read_regular_text(path, 1 << 16).ok();
     let elsewhere = || GitError::Elsewhere(top.to_owned());
@@ -326,9 +327,10 @@ impl OpenedRepository {
 
 fn failed(directory: &Path, source: git2::Error) -> GitError {
     // They have no code of their own: hashes other than SHA-1, references in a table, a sparse or split index.
-    let is_unsupported = ["unsupported ", "unknown object format", "invalid data in index - incorrect header version"]
-        .iter()
-        .any(|start| source.message().starts_with(start));
+    let is_unsupported =
+        ["unsupported ", "unknown object format", "invalid data in index - incorrect header version"]
+            .iter()
+            .any(|start| source.message().starts_with(start));
     match source.code() {
         ErrorCode::Owner => GitError::Owner(directory.to_owned()),
         _ if is_unsupported => {

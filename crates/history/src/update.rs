@@ -13,8 +13,8 @@ use rustc_hash::FxHashMap;
 
 use crate::DEFAULT_COMMITS;
 use crate::git::{
-    Change, Commit, Comparison, GitError, Header, HistoryOptions, MAX_MESSAGE_BYTES, changes_between, read_history,
-    start_of_history, start_of_work_tree,
+    Change, Commit, Comparison, GitError, Header, HistoryOptions, MAX_MESSAGE_BYTES, changes_between,
+    read_history, start_of_history, start_of_work_tree,
 };
 use crate::log::{ChangeLog, CommitId, LoggedCommit, Texts};
 
@@ -422,7 +422,9 @@ mod tests {
         let tree = directory.path();
         let mut repository = GitRepository::with_work_tree(tree);
         let ids: Vec<String> = (0..5)
-            .map(|number| repository.commit("Change", &[("a.py", Some(&ONE.replace('1', &number.to_string())))]))
+            .map(|number| {
+                repository.commit("Change", &[("a.py", Some(&ONE.replace('1', &number.to_string())))])
+            })
             .collect();
         let update = |log: ChangeLog| log.update(tree, &UpdateOptions::default()).unwrap();
         let subject = |log: &ChangeLog| (log.commits.len(), log.unreadable, log.is_shallow);
@@ -530,12 +532,17 @@ mod tests {
             let _ = fs::remove_dir_all(path);
             symlink(target, path).unwrap();
         };
-        for name in ["HEAD", "packed-refs", "objects", "refs", "refs/heads", "refs/heads/main", "objects/pack"] {
+        for name in
+            ["HEAD", "packed-refs", "objects", "refs", "refs/heads", "refs/heads/main", "objects/pack"]
+        {
             let _ = fs::remove_dir_all(&tree);
             GitRepository::with_work_tree(&tree).commit("Start", &[("a.py", Some(ONE))]);
             replace_by_link(&git.join(name), &mine.join(name));
             let error = update().unwrap_err();
-            assert!(matches!(&error, GitError::LeadsOut(path) if *path == git.canonicalize().unwrap().join(name)), "{error}");
+            assert!(
+                matches!(&error, GitError::LeadsOut(path) if *path == git.canonicalize().unwrap().join(name)),
+                "{error}"
+            );
         }
         fs::remove_dir_all(&tree).unwrap();
         fs::create_dir_all(&git).unwrap();

@@ -87,19 +87,25 @@ pub struct HistoryView {
     /// Why there is no history, an older one, or one without some commits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// True if the reading was interrupted and the next one reads on.
+    /// True if the reading was interrupted.
     #[serde(skip)]
-    pub is_continued: bool,
+    pub is_interrupted: bool,
+    /// True if the next reading goes on from this one.
+    #[serde(skip)]
+    pub is_kept: bool,
 }
 
 impl HistoryView {
-    fn new(root: &str, log: Option<&ChangeLog>, problem: Option<String>) -> Self {
+    fn new(root: &str, log: Option<&ChangeLog>, problem: Option<&Problem>) -> Self {
         let unreadable = log.map_or(0, |log| log.unreadable as usize);
         let missing = (unreadable > 0).then(|| {
             let more = quarry_text::counted(unreadable, "more commit");
-            format!("{more} cannot be read; run `git fetch --refetch` if it is a partial clone, else `git fsck`")
+            format!(
+                "{more} cannot be read; run `git fetch --refetch` if it is a partial clone, else `git fsck`"
+            )
         });
-        let problems: Vec<String> = problem.into_iter().chain(missing).collect();
+        let text = problem.map(|problem| problem.text().to_owned());
+        let problems: Vec<String> = text.into_iter().chain(missing).collect();
         Self {
             root: root.to_owned(),
             commits: log.map_or(0, |log| log.commits.len()),
@@ -108,7 +114,8 @@ impl HistoryView {
             cut: log.is_some_and(|log| log.is_cut),
             shallow: log.is_some_and(|log| log.is_shallow),
             problem: (!problems.is_empty()).then(|| problems.join("; ")),
-            is_continued: log.is_some_and(|log| !log.is_complete),
+            is_interrupted: log.is_some_and(|log| !log.is_complete),
+            is_kept: log.is_some() && !matches!(problem, Some(Problem::Unkept(_))),
         }
     }
 
@@ -127,8 +134,8 @@ impl HistoryView {
         let counted = quarry_text::counted(self.commits, "commit");
         match self {
             Self { shallow: true, .. } => format!("{counted}: a shallow clone"),
-            Self { is_continued: true, .. } => format!("{counted}, to be continued"),
-            Self { cut: true, .. } => format!("{counted}, the latest"),
+            Self { is_interrupted: true, is_kept: true, .. } => format!("{counted}, to be continued"),
+            Self { cut: true, .. } | Self { is_interrupted: true, .. } => format!("{counted}, the latest"),
             _ => counted,
         }
     }
@@ -164,18 +171,18 @@ impl RelatedTree {
         for (number, root) in roots.iter().enumerate() {
             let kept_at = options.place(&[root]).map(|place| place.join(HISTORY));
             let known = problems.get(root);
-            let (log, problem) = match known.is_some_and(|known| known.is_gone) {
-                true => (None, None),
-                false => {
+            let (log, problem) = match known {
+                Some(Problem::Gone(_)) => (None, None),
+                _ => {
                     let (log, problem, _) = open_history(Path::new(root), kept_at.as_deref(), options);
                     (log, problem)
                 }
             };
-            let problem = problem.as_ref().or(known).map(|problem| problem.text.clone());
-            histories.push(HistoryView::new(root, log.as_ref(), problem));
+            histories.push(HistoryView::new(root, log.as_ref(), problem.as_ref().or(known)));
             logged.extend(log.map(|log| LoggedRoot { root: number, log: Arc::new(log), from: 0 }));
         }
-        let changes = Changes::new(&relations, &|unit| index.linked_unit(unit).name.to_owned(), logged, now());
+        let changes =
+            Changes::new(&relations, &|unit| index.linked_unit(unit).name.to_owned(), logged, now());
         Self { relations, changes, histories }
     }
 
@@ -191,12 +198,24 @@ fn now() -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Why new commits cannot be read.
+/// Why a history is not what it could be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
-    pub(crate) text: String,
-    /// True if the directory has no repository that may be read: what was read earlier does not count either.
-    pub(crate) is_gone: bool,
+pub(crate) enum Problem {
+    /// The directory has no repository that may be read: what was read earlier does not count either.
+    Gone(String),
+    /// New commits cannot be read.
+    Older(String),
+    /// What was read cannot be kept.
+    #[cfg_attr(not(feature = "git"), allow(dead_code, reason = "such a build reads nothing"))]
+    Unkept(String),
+}
+
+impl Problem {
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Gone(text) | Self::Older(text) | Self::Unkept(text) => text,
+        }
+    }
 }
 
 /// The absolute directories that the paths of a tree's files are relative to.
@@ -232,7 +251,7 @@ fn open_history(
     options: &OpenOptions,
 ) -> (Option<ChangeLog>, Option<Problem>, bool) {
     if options.commits == 0 {
-        return (None, Some(Problem { text: "not read".to_owned(), is_gone: true }), false);
+        return (None, Some(Problem::Gone("not read".to_owned())), false);
     }
     let open = || kept_at.and_then(ChangeLog::open).filter(|log| log.tree == root);
     let kept = open();
@@ -248,26 +267,31 @@ fn open_history(
             on_progress: &|n| (options.on_event)(Event::Commits(n)),
         };
         // An interrupted reading that went on has the same head, and is still incomplete.
-        let extent = |log: &ChangeLog| 
-            (log.head, log.is_complete, log.commits.len(), log.is_cut, log.is_shallow, log.limit, log.unreadable);
+        let extent = |log: &ChangeLog| {
+            (
+                log.head,
+                log.is_complete,
+                log.commits.len(),
+                log.is_cut,
+                log.is_shallow,
+                log.limit,
+                log.unreadable,
+            )
+        };
         let before = kept.as_ref().map(extent);
         let log = kept.unwrap_or_else(|| ChangeLog::new(root));
         match log.update(root, &update) {
             Ok(log) => {
                 let is_new = before != Some(extent(&log));
-                if is_new {
-                    if let Some(place) = kept_at.and_then(Path::parent) {
-                        let _ = note_roots(place, &[&root.to_string_lossy()]);
-                    }
-                    // It is a cache: what cannot be kept is read again.
-                    let _ = kept_at.map(|path| log.save(path));
-                }
-                (Some(log.newest(options.commits)), None, is_new)
+                // It is a cache: what cannot be kept is read again.
+                let unkept = if is_new { keep(&log, kept_at, root) } else { None };
+                let is_new = is_new && unkept.is_none();
+                (Some(log.newest(options.commits)), unkept, is_new)
             }
             Err(error) => {
                 let problem = problem(&error);
                 // The commits that were read before remain true.
-                let kept = if problem.is_gone { None } else { open() };
+                let kept = if matches!(problem, Problem::Gone(_)) { None } else { open() };
                 (kept.map(|log| log.newest(options.commits)), Some(problem), false)
             }
         }
@@ -275,8 +299,25 @@ fn open_history(
     #[cfg(not(feature = "git"))]
     {
         let text = "this build cannot read git repositories".to_owned();
-        (kept.map(|log| log.newest(options.commits)), Some(Problem { text, is_gone: false }), false)
+        (kept.map(|log| log.newest(options.commits)), Some(Problem::Older(text)), false)
     }
+}
+
+/// Writes a log to the cache; returns why that is not possible, if it matters.
+#[cfg(feature = "git")]
+fn keep(log: &ChangeLog, kept_at: Option<&Path>, root: &Path) -> Option<Problem> {
+    use std::error::Error;
+
+    let Some(path) = kept_at else {
+        let text = "there is no directory for caches, so that each reading begins anew".to_owned();
+        return (!log.is_complete).then_some(Problem::Unkept(text));
+    };
+    if let Some(place) = path.parent() {
+        let _ = note_roots(place, &[&root.to_string_lossy()]);
+    }
+    let error = log.save(path).err()?;
+    let cause = error.source().map(|cause| format!(" ({cause})")).unwrap_or_default();
+    Some(Problem::Unkept(format!("{error}{cause}, so that each reading begins anew")))
 }
 
 #[cfg(feature = "git")]
@@ -291,15 +332,14 @@ fn problem(error: &quarry_history::GitError) -> Problem {
         GitError::Unreadable { source, .. } => format!("{error} ({source})"),
         other => other.to_string(),
     };
-    let is_gone = matches!(
-        error,
+    match error {
         GitError::NoRepository(_)
-            | GitError::Empty(_)
-            | GitError::Owner(_)
-            | GitError::Elsewhere(_)
-            | GitError::LeadsOut(_)
-    );
-    Problem { text, is_gone }
+        | GitError::Empty(_)
+        | GitError::Owner(_)
+        | GitError::Elsewhere(_)
+        | GitError::LeadsOut(_) => Problem::Gone(text),
+        _ => Problem::Older(text),
+    }
 }
 
 #[cfg(all(test, feature = "git"))]
@@ -353,10 +393,10 @@ mod tests {
         let sentence = view(&log).sentence();
         assert!(sentence.starts_with("history of 0 commits; 3 more commits cannot be read"), "{sentence}");
         assert!(sentence.contains("git fetch --refetch") && !view(&log).complete, "{sentence}");
-        assert!(!view(&log).is_continued);
+        assert!(!view(&log).is_interrupted);
         log.is_complete = false;
         assert!(view(&log).sentence().starts_with("history of 0 commits, to be continued; 3 more"));
-        let sentence = HistoryView::new("/x", None, Some("none".to_owned())).sentence();
+        let sentence = HistoryView::new("/x", None, Some(&Problem::Gone("none".to_owned()))).sentence();
         assert_eq!(sentence, "no history: none");
     }
 
@@ -372,13 +412,35 @@ mod tests {
         fs::write(&head, "2".repeat(40)).unwrap();
         let (log, problem, _) = look();
         let problem = problem.unwrap();
-        assert_eq!((log.unwrap().commits.len(), problem.is_gone), (2, false));
-        assert!(problem.text.ends_with(')') && problem.text.contains("object not found"), "{}", problem.text);
+        assert_eq!(log.unwrap().commits.len(), 2);
+        let Problem::Older(text) = problem else { panic!("{problem:?}") };
+        assert!(text.ends_with(')') && text.contains("object not found"), "{text}");
         fs::write(&head, id).unwrap();
         fs::rename(tree.join(".git"), tree.join("git")).unwrap();
         let (log, problem, _) = look();
-        let gone = Problem { text: "no git repository".to_owned(), is_gone: true };
-        assert_eq!((log, problem), (None, Some(gone)));
+        assert_eq!((log, problem), (None, Some(Problem::Gone("no git repository".to_owned()))));
+    }
+
+    #[test]
+    fn a_history_that_cannot_be_kept_is_not_to_be_continued() {
+        let directory = tempfile::tempdir().unwrap();
+        let (tree, kept_at) = (directory.path().join("tree"), directory.path().join("cache/history"));
+        repository(&tree, 4);
+        fs::write(directory.path().join("cache"), "a file").unwrap();
+        for (kept_at, expected) in [(Some(kept_at.as_path()), "cannot be kept ("), (None, "no directory")] {
+            let n_asked = AtomicUsize::new(0);
+            let options = OpenOptions {
+                is_cancelled: &|| n_asked.fetch_add(1, Ordering::Relaxed) > 2,
+                ..OpenOptions::default()
+            };
+            let (log, problem, is_new) = open_history(&tree, kept_at, &options);
+            let view = HistoryView::new("", log.as_ref(), problem.as_ref());
+            let sentence = view.sentence();
+            assert!(view.is_interrupted && !view.is_kept && !is_new, "{sentence}");
+            assert!(sentence.contains(expected) && !sentence.contains("continued"), "{sentence}");
+        }
+        let (log, problem, _) = open_history(&tree, None, &OpenOptions::default());
+        assert_eq!((log.unwrap().commits.len(), problem), (3, None));
     }
 
     #[test]

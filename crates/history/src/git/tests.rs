@@ -227,7 +227,8 @@ fn what_is_not_damage_is_told_apart() {
     let error = changes(Comparison::Staged).unwrap_err();
     assert!(matches!(error, GitError::Unsupported { .. }), "{error}");
     for (name, value) in [("objectformat", "sha256"), ("refstorage", "reftable")] {
-        let text = format!("[core]\nrepositoryformatversion = 1\nbare = false\n[extensions]\n{name} = {value}\n");
+        let text =
+            format!("[core]\nrepositoryformatversion = 1\nbare = false\n[extensions]\n{name} = {value}\n");
         fs::write(git.join("config"), text).unwrap();
         let (_, found) = fixture.read("", &HistoryOptions::default());
         let error = found.unwrap_err();

@@ -151,8 +151,9 @@ pub fn open(tree: &Tree, commits: usize) -> RelatedTree {
     let options =
         OpenOptions { commits, on_event: &on_event, is_cancelled: &is_cancelled, ..OpenOptions::default() };
     let related = RelatedTree::open(tree, &options);
-    for history in related.histories.iter().filter(|history| history.head.is_some() && !history.complete) {
-        output::note(&printable(&format!("{}; run it again to read on", history.sentence())));
+    for history in related.histories.iter().filter(|history| history.is_interrupted) {
+        let next = if history.is_kept { "; run it again to read on" } else { "" };
+        output::note(&printable(&format!("{}{next}", history.sentence())));
     }
     related
 }
@@ -215,7 +216,7 @@ fn explain_histories(subject: &Subject, tree: &Tree, found: &Related) {
             let n_places = counted(found.places, "place");
             output::note(&printable(&format!("nothing related found among {n_places}; {histories}")));
         }
-        _ if found.history.iter().any(|history| history.head.is_none()) => {
+        _ if found.history.iter().any(|history| history.head.is_none() || history.problem.is_some()) => {
             output::note(&printable(&histories));
         }
         _ => {}

@@ -64,7 +64,9 @@ pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 
 fn history_line(history: HistoryView) -> String {
     let head = history.head.as_deref().map_or("", |head| &head[..10]);
-    format!("history  {} up to {head}\n", history.sentence().trim_start_matches("history of "))
+    let problem =
+        history.problem.as_ref().map(|problem| format!("; {}", printable(problem))).unwrap_or_default();
+    format!("history  {} up to {head}{problem}\n", history.extent())
 }
 
 fn text(status: &Status, settings: &Settings) -> String {

@@ -133,6 +133,9 @@ pub enum GitError {
     NoRepository(PathBuf),
     #[error("{}: names a git repository elsewhere that does not know this work tree; run `git worktree repair` there", .0.display())]
     Elsewhere(PathBuf),
+    /// A `.git` directory that takes commits from outside of it.
+    #[error("{}: leads out of the git repository; clone the repository to read its history", .0.display())]
+    LeadsOut(PathBuf),
     #[error("{}: expected a git repository with commits, found none", .0.display())]
     Empty(PathBuf),
     #[error("{}: the commit {revision} is missing; fetch it", path.display())]
@@ -160,6 +163,28 @@ pub enum GitError {
         path: PathBuf,
         /// Hash of the commit.
         commit: String,
+    },
+    #[error(
+        "{}: {from} and {to} have no common commit in this clone; if it is shallow, run `git fetch --unshallow`, else \
+         compare {from}..{to}",
+        path.display()
+    )]
+    NoCommonCommit {
+        /// The directory.
+        path: PathBuf,
+        from: String,
+        to: String,
+    },
+    /// A repository, or an index, of a format that libgit2 does not know.
+    #[error(
+        "{}: the format of this git repository cannot be read here: {problem}; pipe a change instead: \
+         `git diff --staged | quarry related -`",
+        path.display()
+    )]
+    Unsupported {
+        /// The directory.
+        path: PathBuf,
+        problem: String,
     },
     #[error("{}: the git repository cannot be read; run `git fsck` to find the damage", path.display())]
     Git { path: PathBuf, source: git2::Error },
@@ -199,6 +224,42 @@ fn canonical(path: &Path) -> Result<PathBuf, GitError> {
     path.canonicalize().map_err(|source| GitError::Unreadable { path: path.to_owned(), source })
 }
 
+/// An entry by which a `.git` directory takes its commits from another repository. That it borrows objects, as
+/// `git clone --shared` does, is no such entry: which commits it has, its own references say.
+fn leading_out(dot_git: &Path) -> Option<PathBuf> {
+    let common = dot_git.join("commondir");
+    if common.symlink_metadata().is_ok() {
+        return Some(common);
+    }
+    let inside = dot_git.canonicalize().ok()?;
+    let leads_out = |path: &Path| {
+        path.is_symlink() && !path.canonicalize().is_ok_and(|target| target.starts_with(&inside))
+    };
+    let entries = |path: &Path| {
+        let entries = path.read_dir().into_iter().flatten().filter_map(Result::ok);
+        entries.map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let own = ["HEAD", "packed-refs", "objects", "refs"].map(|name| dot_git.join(name));
+    if let Some(found) = own.iter().find(|path| leads_out(path)) {
+        return Some(found.clone());
+    }
+    let objects = dot_git.join("objects");
+    let mut open = vec![dot_git.join("refs")];
+    let mut below = entries(&objects);
+    below.extend(entries(&objects.join("pack")));
+    while let Some(directory) = open.pop() {
+        for path in entries(&directory) {
+            // Links to directories may lead back to themselves.
+            if path.is_dir() && !path.is_symlink() {
+                open.push(path);
+            } else {
+                below.push(path);
+            }
+        }
+    }
+    below.into_iter().find(|path| leads_out(path))
+}
+
 /// The work tree around a directory, if its `.git` is a repository, or names one that names it back: a further work tree
 /// has its path in a file `gitdir` there, and the repository of a submodule is in that of a work tree around it.
 fn work_tree_around(directory: &Path) -> Result<PathBuf, GitError> {
@@ -209,7 +270,8 @@ fn work_tree_around(directory: &Path) -> Result<PathBuf, GitError> {
         .symlink_metadata()
         .map_err(|source| GitError::Unreadable { path: dot_git.clone(), source })?;
     if kind.is_dir() {
-        return Ok(top.to_owned());
+        return leading_out(&dot_git)
+            .map_or_else(|| Ok(top.to_owned()), |path| Err(GitError::LeadsOut(path)));
     }
     let small = |path: &Path| quarry_files::read_regular_text(path, 1 << 16).ok();
     let elsewhere = || GitError::Elsewhere(top.to_owned());
@@ -264,8 +326,16 @@ impl OpenedRepository {
 }
 
 fn failed(directory: &Path, source: git2::Error) -> GitError {
+    // They have no code of their own: hashes other than SHA-1, references in a table, a sparse or split index.
+    let is_unsupported =
+        ["unsupported ", "unknown object format", "invalid data in index - incorrect header version"]
+            .iter()
+            .any(|start| source.message().starts_with(start));
     match source.code() {
         ErrorCode::Owner => GitError::Owner(directory.to_owned()),
+        _ if is_unsupported => {
+            GitError::Unsupported { path: directory.to_owned(), problem: source.message().to_owned() }
+        }
         _ => GitError::Git { path: directory.to_owned(), source },
     }
 }
@@ -417,10 +487,18 @@ pub fn changes_between(
             let index = repository.index().map_err(failed)?;
             repository.diff_tree_to_index(Some(&head), Some(&index), Some(&mut options))
         }
-        Comparison::Revisions(from, to) | Comparison::SinceBase(from, to) => {
-            let (from, to) = (commit(from)?.id(), commit(to)?);
+        Comparison::Revisions(first, second) | Comparison::SinceBase(first, second) => {
+            let (from, to) = (commit(first)?.id(), commit(second)?);
+            let base = |source: git2::Error| match source.code() {
+                ErrorCode::NotFound => GitError::NoCommonCommit {
+                    path: directory.to_owned(),
+                    from: first.clone(),
+                    to: second.clone(),
+                },
+                _ => failed(source),
+            };
             let from = match comparison {
-                Comparison::SinceBase(..) => repository.merge_base(from, to.id()).map_err(failed)?,
+                Comparison::SinceBase(..) => repository.merge_base(from, to.id()).map_err(base)?,
                 _ => from,
             };
             let before = repository.find_commit(from).and_then(|commit| commit.tree()).map_err(failed)?;

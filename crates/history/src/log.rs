@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 /// Incremented when the same commits lead to another log.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// Maximum size of the file of a log, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
@@ -88,14 +88,19 @@ pub struct ChangeLog {
     pub head: Option<CommitId>,
     /// Paths and names, each once.
     pub texts: Vec<String>,
+    /// Those that changed files of the directory.
     pub commits: Vec<LoggedCommit>,
+    /// Commits that changed none, kept so that they are not read again.
+    pub(crate) elsewhere: Vec<CommitId>,
     /// True if all commits that the limit allows were read; false after an interruption.
     pub is_complete: bool,
     /// True if older commits are missing in the clone.
     pub is_shallow: bool,
     /// True if older commits were left out because of the limit.
     pub is_cut: bool,
-    /// Number of commits that could not be read.
+    /// The largest number of commits that updates could read.
+    pub limit: usize,
+    /// Number of commits that could not be read; the next update tries them again.
     pub unreadable: u32,
 }
 
@@ -144,6 +149,16 @@ impl ChangeLog {
             quarry_files::create_private_directory(directory).map_err(failed)?;
         }
         quarry_files::replace(path, PREFIX, Readers::User, &postcard::to_stdvec(self)?).map_err(failed)
+    }
+
+    /// The log with only the newest commits, up to a number.
+    #[must_use]
+    pub fn newest(mut self, n: usize) -> Self {
+        if self.commits.len() > n {
+            self.commits.truncate(n);
+            (self.is_complete, self.is_cut) = (true, true);
+        }
+        self
     }
 
     /// The text with a number.

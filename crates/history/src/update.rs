@@ -13,8 +13,8 @@ use rustc_hash::FxHashMap;
 
 use crate::DEFAULT_COMMITS;
 use crate::git::{
-    Change, Commit, Comparison, GitError, Header, HistoryOptions, changes_between, read_history,
-    start_of_history, start_of_work_tree,
+    Change, Commit, Comparison, GitError, Header, HistoryOptions, MAX_MESSAGE_BYTES, changes_between,
+    read_history, start_of_history, start_of_work_tree,
 };
 use crate::log::{ChangeLog, CommitId, LoggedCommit, Texts};
 
@@ -32,7 +32,7 @@ const BATCH_BYTES: usize = 64 << 20;
 
 /// Limits and events of an update.
 pub struct UpdateOptions<'a> {
-    /// Maximum number of commits.
+    /// Maximum number of commits; the log keeps more if an earlier update could read more.
     pub commits: usize,
     /// True if the directory may be a repository without a work tree, instead of one in a work tree.
     pub is_bare: bool,
@@ -49,8 +49,9 @@ impl Default for UpdateOptions<'_> {
 }
 
 impl ChangeLog {
-    /// Returns the log of a directory with the commits that are new since this one was made. Only these are read, unless
-    /// an update was interrupted or the branch was changed; then the commits that this log knows are not read again.
+    /// Returns the log of a directory with the commits that are new since this one was made. Only these are looked at,
+    /// unless an update was interrupted, commits are missing in the clone, the limit is larger now or the branch was
+    /// changed; then the commits that this log knows are not read again.
     ///
     /// # Errors
     /// When there is no repository, it is empty, or the commit to start from is missing.
@@ -60,20 +61,26 @@ impl ChangeLog {
             false => start_of_work_tree(directory, None)?,
         };
         let head = CommitId::parse(&start.commit);
-        if head == self.head && self.is_complete && self.is_shallow == start.is_shallow {
+        // The objects that were missing may have been fetched since, and a shallow clone deepened.
+        let lacks_none = self.is_complete && self.unreadable == 0 && !self.is_shallow && !start.is_shallow;
+        // All commits that a smaller limit allows are known, too.
+        let is_enough = lacks_none && (!self.is_cut || options.commits <= self.limit);
+        if head == self.head && is_enough {
             return Ok(self);
         }
-        let known: HashSet<CommitId> = self.commits.iter().map(|commit| commit.id).collect();
+        let limit = options.commits.max(self.limit);
+        let logged = self.commits.iter().map(|commit| commit.id);
+        let known: HashSet<CommitId> = logged.chain(self.elsewhere.iter().copied()).collect();
         let order: RefCell<Vec<CommitId>> = RefCell::default();
         let texts = Texts::new(self.texts.clone());
-        let mut reader = Reader { texts, read: FxHashMap::default(), batch: Vec::new(), n_bytes: 0 };
+        let mut reader = Reader { texts, ..Reader::default() };
         let history = HistoryOptions {
-            commits: options.commits,
+            commits: limit,
             start: Some(start.commit),
             max_files: MAX_FILES,
             reports_renames: true,
             only_work_tree: !options.is_bare,
-            known: self.head.filter(|_| self.is_complete).map(|head| head.to_string()),
+            known: self.head.filter(|_| is_enough).map(|head| head.to_string()),
             ..HistoryOptions::default()
         };
         let is_wanted = |header: &Header| {
@@ -94,30 +101,43 @@ impl ChangeLog {
         is_cancelled = is_cancelled || (options.is_cancelled)();
         // Merges and first commits have no record.
         let order = order.into_inner().into_iter();
+        let mut elsewhere = reader.elsewhere;
+        elsewhere.extend(self.elsewhere);
+        elsewhere.truncate(limit);
         let (is_cut, commits): (bool, Vec<LoggedCommit>) = if reach.ends_at_known && !reach.is_cut {
             let new = order.filter_map(|id| reader.read.remove(&id));
             let mut commits: Vec<LoggedCommit> = new.chain(self.commits).collect();
-            let is_cut = self.is_cut || commits.len() > options.commits;
-            commits.truncate(options.commits);
+            let is_cut = self.is_cut || commits.len() > limit;
+            commits.truncate(limit);
             (is_cut, commits)
         } else {
+            let old_order: Vec<CommitId> = self.commits.iter().map(|commit| commit.id).collect();
             let old = self.commits.into_iter().map(|commit| (commit.id, commit));
+            let old_order: Vec<CommitId> = match is_cancelled && head == self.head {
+                // What an earlier reading of the same commits reached beyond this one.
+                true => old_order,
+                false => Vec::new(),
+            };
             let mut known: FxHashMap<CommitId, LoggedCommit> = old.collect();
             known.extend(reader.read);
-            (reach.is_cut, order.filter_map(|id| known.remove(&id)).collect())
+            (reach.is_cut, order.chain(old_order).filter_map(|id| known.remove(&id)).collect())
         };
         let mut log = Self::new(directory);
         (log.head, log.texts, log.commits) = (head, reader.texts.into_all(), commits);
         (log.is_complete, log.is_shallow, log.is_cut) = (!is_cancelled, reach.is_shallow, is_cut);
+        (log.limit, log.elsewhere) = (limit, elsewhere);
         log.unreadable = u32::try_from(reach.unreadable).unwrap_or(u32::MAX);
         Ok(log)
     }
 }
 
 /// Commits that are read, in batches.
+#[derive(Default)]
 struct Reader {
     texts: Texts,
     read: FxHashMap<CommitId, LoggedCommit>,
+    /// Those that changed no file of the directory.
+    elsewhere: Vec<CommitId>,
     batch: Vec<Commit>,
     n_bytes: usize,
 }
@@ -138,6 +158,11 @@ impl Reader {
         let changed: Vec<Vec<(String, String)>> = batch.par_iter().map(changed_functions).collect();
         for (commit, changed) in batch.into_iter().zip(changed) {
             let Some(id) = CommitId::parse(&commit.header.id) else { continue };
+            // What changed other directories is not for who searches this one.
+            if commit.n_files == 0 {
+                self.elsewhere.push(id);
+                continue;
+            }
             let mut number = |text: &str| self.texts.number(text);
             let logged = LoggedCommit {
                 id,
@@ -236,15 +261,57 @@ fn changed_lines(change: &Change) -> Vec<ChangedLines> {
 
 /// A message without the addresses of people, up to a length.
 fn without_addresses(message: &str) -> String {
-    let message = &message[..message.floor_char_boundary(LoggedCommit::MAX_MESSAGE_BYTES)];
-    let is_address = |word: &str| {
-        let word = word.trim_matches(|c: char| !c.is_alphanumeric());
-        word.split_once('@').is_some_and(|(user, host)| !user.is_empty() && host.contains('.'))
+    // A message that was cut off when it was read may end within an address.
+    let whole = match message.len() + 4 > MAX_MESSAGE_BYTES {
+        true => message.rfind(char::is_whitespace).map_or("", |end| &message[..end]),
+        false => message,
     };
     let line = |line: &str| {
-        line.split(' ').filter(|word| !is_address(word)).collect::<Vec<_>>().join(" ").trim_end().to_owned()
+        let line = without_bracketed_addresses(line);
+        line.split(' ').filter(|word| !has_address(word)).collect::<Vec<_>>().join(" ").trim_end().to_owned()
     };
-    message.lines().map(line).collect::<Vec<_>>().join("\n").trim().to_owned()
+    let text = whole.lines().map(line).collect::<Vec<_>>().join("\n");
+    let text = text.trim();
+    text[..text.floor_char_boundary(LoggedCommit::MAX_MESSAGE_BYTES)].trim_end().to_owned()
+}
+
+/// A line without what is written as `<jane@host>`.
+fn without_bracketed_addresses(line: &str) -> String {
+    let (mut kept, mut rest) = (String::new(), line);
+    while let Some((before, after)) = rest.split_once('<') {
+        let address = after.split_once('>').filter(|(inner, _)| {
+            inner.contains('@') && !inner.contains('<') && !inner.trim().contains(char::is_whitespace)
+        });
+        match address {
+            Some((_, after)) => {
+                kept.push_str(before.trim_end_matches(' '));
+                rest = if kept.is_empty() { after.trim_start() } else { after };
+            }
+            None => {
+                kept.push_str(before);
+                kept.push('<');
+                rest = after;
+            }
+        }
+    }
+    kept + rest
+}
+
+/// Returns whether a word has an address in a domain; versions, as in `name@1.2.3` and `owner/name@v1.2`, are none.
+fn has_address(word: &str) -> bool {
+    let is_between = |c: char| c.is_whitespace() || ",;:|()[]{}\"`<>".contains(c);
+    word.split(is_between).any(|part| {
+        let Some((user, host)) = part.trim_matches(|c: char| !c.is_alphanumeric()).split_once('@') else {
+            return false;
+        };
+        let mut labels = host.split('.');
+        let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
+        let is_version = labels.next().is_some_and(is_number) && labels.next().is_some_and(is_number);
+        let is_domain = host.rsplit_once('.').is_some_and(|(_, last)| {
+            last.starts_with(char::is_alphabetic) && last.chars().filter(|c| c.is_alphabetic()).count() >= 2
+        });
+        !user.is_empty() && !user.contains('/') && is_domain && !is_version
+    })
 }
 
 #[cfg(test)]
@@ -322,6 +389,74 @@ mod tests {
     }
 
     #[test]
+    fn a_larger_limit_reads_on_and_a_smaller_one_forgets_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let tree = directory.path();
+        let mut repository = GitRepository::with_work_tree(tree);
+        let mut commit = |number: usize| {
+            repository.commit("Change", &[("a.py", Some(&ONE.replace('1', &number.to_string())))]);
+        };
+        (0..6).for_each(&mut commit);
+        let update = |log: ChangeLog, commits: usize| {
+            log.update(tree, &UpdateOptions { commits, ..UpdateOptions::default() }).unwrap()
+        };
+        let few = update(ChangeLog::new(tree), 2);
+        assert_eq!((few.is_cut, few.commits.len(), few.limit), (true, 2, 2));
+        let more = update(few.clone(), 4);
+        assert_eq!((more.is_cut, more.commits.len(), more.limit), (true, 4, 4));
+        assert_eq!(update(more.clone(), 3), more);
+        let newest = more.clone().newest(3);
+        assert_eq!((newest.is_cut, &newest.commits[..]), (true, &more.commits[..3]));
+        let all = update(more, 100);
+        assert_eq!((all.is_cut, all.commits.len(), all.limit), (false, 5, 100));
+        assert_eq!(update(all.clone(), 1_000), all, "there are no more");
+        commit(6);
+        assert_eq!(update(all, 3).commits.len(), 6);
+        let more = update(few, 100);
+        assert_eq!((more.is_cut, more.commits.len()), (false, 6), "also with new commits");
+    }
+
+    #[test]
+    fn commits_that_were_missing_are_read_once_they_are_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let tree = directory.path();
+        let mut repository = GitRepository::with_work_tree(tree);
+        let ids: Vec<String> = (0..5)
+            .map(|number| {
+                repository.commit("Change", &[("a.py", Some(&ONE.replace('1', &number.to_string())))])
+            })
+            .collect();
+        let update = |log: ChangeLog| log.update(tree, &UpdateOptions::default()).unwrap();
+        let subject = |log: &ChangeLog| (log.commits.len(), log.unreadable, log.is_shallow);
+        // As `git clone --filter=blob:none` leaves it, but for one file.
+        let blob = repository.object("blob", ONE.replace('1', "2").as_bytes());
+        let blob = tree.join(".git/objects").join(&blob[..2]).join(&blob[2..]);
+        let content = std::fs::read(&blob).unwrap();
+        std::fs::remove_file(&blob).unwrap();
+        let log = update(ChangeLog::new(tree));
+        assert_eq!(subject(&log), (2, 2, false));
+        let log = update(log);
+        assert_eq!(subject(&log), (2, 2, false));
+        repository.commit("Change", &[("a.py", Some(&ONE.replace('1', "5")))]);
+        let log = update(log);
+        assert_eq!(subject(&log), (3, 2, false), "new commits do not hide them");
+        std::fs::write(&blob, content).unwrap();
+        let log = update(log);
+        assert_eq!(subject(&log), (5, 0, false));
+        // As `git fetch --depth` and `--deepen` leave it.
+        let shallow = tree.join(".git/shallow");
+        let log = [3, 1].into_iter().fold((ChangeLog::new(tree), 0), |(log, n_before), oldest| {
+            std::fs::write(&shallow, format!("{}\n", ids[oldest])).unwrap();
+            let log = update(log);
+            assert!(log.is_shallow && log.commits.len() > n_before, "{}", log.commits.len());
+            let n_read = log.commits.len();
+            (log, n_read)
+        });
+        std::fs::remove_file(&shallow).unwrap();
+        assert_eq!(subject(&update(log.0)), (5, 0, false));
+    }
+
+    #[test]
     fn a_part_of_a_repository_has_its_own_history() {
         let directory = tempfile::tempdir().unwrap();
         let mut repository = GitRepository::with_work_tree(directory.path());
@@ -330,8 +465,19 @@ mod tests {
         repository.commit("Other", &[("b.py", Some("x = 2\n"))]);
         let part = directory.path().join("in");
         let log = ChangeLog::new(&part).update(&part, &UpdateOptions::default()).unwrap();
-        let expected: [&[&str]; 2] = [&[], &["a.py:f", "a.py:g"]];
-        assert_eq!(functions(&log), expected);
+        assert_eq!(functions(&log), [["a.py:f", "a.py:g"]]);
+        repository.commit("Secret of b", &[("b.py", Some("x = 3\n"))]);
+        let log = log.update(&part, &UpdateOptions::default()).unwrap();
+        assert_eq!((functions(&log).len(), log.elsewhere.len()), (1, 2));
+        // Neither is read again where the branch is not the one that was read.
+        let events = std::sync::atomic::AtomicUsize::new(0);
+        let count = |_: usize| {
+            events.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        };
+        let log = ChangeLog { head: CommitId::parse(&"1".repeat(40)), ..log };
+        let log =
+            log.update(&part, &UpdateOptions { on_progress: &count, ..UpdateOptions::default() }).unwrap();
+        assert_eq!((functions(&log).len(), log.elsewhere.len(), events.into_inner()), (1, 2, 0));
     }
 
     /// A tree from a stranger may have a directory that looks like a repository, or name one elsewhere.
@@ -367,6 +513,52 @@ mod tests {
         assert_eq!(functions(&log), [["in/a.py:f", "in/a.py:g"]]);
     }
 
+    /// A `.git` directory that was unpacked, not cloned, may take the commits of a repository of this user.
+    #[cfg(unix)]
+    #[test]
+    fn a_repository_that_leads_to_another_one_is_not_read() {
+        use std::fs;
+        use std::os::unix::fs::symlink;
+
+        let directory = tempfile::tempdir().unwrap();
+        let [mine, tree] = ["mine", "tree"].map(|name| directory.path().join(name));
+        let mut repository = GitRepository::with_work_tree(&mine);
+        repository.commit("Start", &[("a.py", Some(ONE))]);
+        repository.commit("Private", &[("a.py", Some(&ONE.replace('1', "2")))]);
+        let (mine, git) = (mine.join(".git"), tree.join(".git"));
+        let update = || ChangeLog::new(&tree).update(&tree, &UpdateOptions::default());
+        let replace_by_link = |path: &Path, target: &Path| {
+            let _ = fs::remove_file(path);
+            let _ = fs::remove_dir_all(path);
+            symlink(target, path).unwrap();
+        };
+        for name in
+            ["HEAD", "packed-refs", "objects", "refs", "refs/heads", "refs/heads/main", "objects/pack"]
+        {
+            let _ = fs::remove_dir_all(&tree);
+            GitRepository::with_work_tree(&tree).commit("Start", &[("a.py", Some(ONE))]);
+            replace_by_link(&git.join(name), &mine.join(name));
+            let error = update().unwrap_err();
+            assert!(
+                matches!(&error, GitError::LeadsOut(path) if *path == git.canonicalize().unwrap().join(name)),
+                "{error}"
+            );
+        }
+        fs::remove_dir_all(&tree).unwrap();
+        fs::create_dir_all(&git).unwrap();
+        fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        fs::write(git.join("commondir"), "../../mine/.git\n").unwrap();
+        assert!(matches!(update(), Err(GitError::LeadsOut(_))));
+        // As `git clone --shared` leaves it, with a link inside.
+        fs::remove_dir_all(&tree).unwrap();
+        GitRepository::with_work_tree(&tree);
+        fs::create_dir_all(git.join("objects/info")).unwrap();
+        fs::write(git.join("objects/info/alternates"), mine.join("objects").display().to_string()).unwrap();
+        fs::copy(mine.join("refs/heads/main"), git.join("refs/heads/other")).unwrap();
+        symlink("other", git.join("refs/heads/main")).unwrap();
+        assert_eq!(update().unwrap().commits.len(), 1);
+    }
+
     #[test]
     fn removed_lines_belong_to_what_is_around_both_sides() {
         let removed = ChangedLines { start: 4, n_lines: 0 };
@@ -380,5 +572,26 @@ mod tests {
         let message =
             "Fix a@b\n\nSigned-off-by: Jane Doe <jane.doe@example.org>\nreported by x@y.org, thanks";
         assert_eq!(without_addresses(message), "Fix a@b\n\nSigned-off-by: Jane Doe\nreported by thanks");
+        for (message, expected) in [
+            ("Signed-off-by: Jane <jane@corp>", "Signed-off-by: Jane"),
+            ("<j@localhost> said so, and < k@host > too", "said so, and too"),
+            ("by https://jane:secret@host.org/x, (jane@example.org).", "by"),
+            ("by jane@x.org,joe@y.org and joe@126.com", "by and"),
+        ] {
+            assert_eq!(without_addresses(message), expected);
+        }
+        for kept in [
+            "Bump lodash@4.17.21 to 4.17.22",
+            "Use actions/checkout@v4.1",
+            "Bump @types/node@20.1.0 and react@19.0.0-rc.beta",
+            "Vec<T> -> Map<K, V> where a < b @ c > d",
+        ] {
+            assert_eq!(without_addresses(kept), kept);
+        }
+        for n_before in [0, 8, LoggedCommit::MAX_MESSAGE_BYTES - 8, MAX_MESSAGE_BYTES - 8] {
+            let message = "x ".repeat(n_before / 2) + "jane.doe@example.org";
+            let cut = without_addresses(&message[..message.len().min(MAX_MESSAGE_BYTES)]);
+            assert!(!cut.contains("jane") && cut.len() <= LoggedCommit::MAX_MESSAGE_BYTES, "{n_before}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use quarry_index::{Index, UserDirectories};
 use quarry_session::Tree;
 
-use crate::tree::{self, OpenOptions, RelatedTree, read_histories, roots_of};
+use crate::tree::{self, HistoryView, OpenOptions, Problem, RelatedTree, read_histories, roots_of};
 
 /// Time that an answer waits for the history: that of most repositories is read by then.
 const MAX_WAIT: Duration = Duration::from_secs(2);
@@ -45,10 +45,10 @@ struct State {
     is_running: bool,
     /// When the last look for new commits began.
     looked: Option<Instant>,
-    /// Number of looks that found some.
+    /// Number of looks that found some, or other problems than before.
     n_read: u64,
-    /// Why directories have no history.
-    problems: HashMap<String, String>,
+    /// Why directories have no history, or an older one.
+    problems: HashMap<String, Problem>,
 }
 
 impl Drop for Background {
@@ -90,12 +90,10 @@ impl Background {
         }
         let options =
             OpenOptions { cache: self.cache.clone(), reads_history: false, ..OpenOptions::default() };
-        let mut opened = RelatedTree::open(tree, &options);
-        for history in opened.histories.iter_mut().filter(|history| history.head.is_none()) {
-            history.problem = match is_running {
-                true => Some("still being read".to_owned()),
-                false => problems.get(&history.root).cloned(),
-            };
+        let mut opened = RelatedTree::open_with(tree, &options, &problems);
+        let unread = |history: &&mut HistoryView| history.head.is_none() && history.problem.is_none();
+        for history in opened.histories.iter_mut().filter(unread).filter(|_| is_running) {
+            history.problem = Some("still being read".to_owned());
         }
         let opened = Arc::new(opened);
         if !is_running {
@@ -119,8 +117,11 @@ impl Background {
             let options = OpenOptions { cache, is_cancelled: &is_cancelled, ..OpenOptions::default() };
             let (is_new, problems) = read_histories(&roots, &options);
             let mut state = reading.lock();
+            let others = state.problems.iter().filter(|(root, _)| !roots.contains(root));
+            let problems: HashMap<String, Problem> =
+                others.map(|(root, problem)| (root.clone(), problem.clone())).chain(problems).collect();
+            state.n_read += u64::from(is_new || state.problems != problems);
             (state.is_running, state.problems) = (false, problems);
-            state.n_read += u64::from(is_new);
             drop(state);
             reading.is_done.notify_all();
         };

@@ -36,9 +36,21 @@ pub struct Changes {
     pub(crate) files: Vec<Vec<u32>>,
 }
 
+/// Weight of a change by its age. Both times are authors' dates, which can be any number.
+fn weight(newest: i64, seconds: i64) -> f32 {
+    let days = newest.saturating_sub(seconds).max(0) as f32 / SECONDS_PER_DAY;
+    0.5_f32.powf(days / HALF_LIFE_DAYS)
+}
+
 impl Changes {
-    /// Joins histories with the definitions that a tree has now.
-    pub fn new(relations: &Relations, names: &dyn Fn(usize) -> String, roots: Vec<LoggedRoot>) -> Self {
+    /// Joins histories with the definitions that a tree has now. `now` is the time in seconds since 1970 after which no
+    /// commit can be; `i64::MAX` for a history of the past.
+    pub fn new(
+        relations: &Relations,
+        names: &dyn Fn(usize) -> String,
+        roots: Vec<LoggedRoot>,
+        now: i64,
+    ) -> Self {
         let mut found = Self {
             of_candidate: vec![Vec::new(); relations.candidates.len()],
             of_file: vec![Vec::new(); relations.files.len()],
@@ -55,14 +67,13 @@ impl Changes {
             by_name.entry((candidate.file, names(candidate.unit))).or_insert(number);
         }
         for (at, LoggedRoot { root, log, from }) in roots.iter().enumerate() {
-            let newest = log.commits.get(*from).map_or(0, |commit| commit.seconds);
+            let newest = log.commits.get(*from).map_or(0, |commit| commit.seconds).min(now);
             // Most paths and names come again.
             let mut file_of: FxHashMap<u32, u32> = FxHashMap::default();
             let mut candidate_of: FxHashMap<(u32, u32), u32> = FxHashMap::default();
             for (number, paths, functions) in log.resolved(*from) {
                 let commit = u32::try_from(found.commits.len()).unwrap_or(NONE);
-                let days = (newest - log.commits[number].seconds).max(0) as f32 / SECONDS_PER_DAY;
-                found.commits.push((at, number, 0.5_f32.powf(days / HALF_LIFE_DAYS)));
+                found.commits.push((at, number, weight(newest, log.commits[number].seconds)));
                 let mut file = |path: u32| {
                     *file_of
                         .entry(path)
@@ -111,5 +122,40 @@ impl Changes {
     /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.commits.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use quarry_history::{CommitId, LoggedCommit};
+
+    use super::*;
+
+    #[test]
+    fn dates_of_any_commit_count() {
+        let commit = |seconds: i64| LoggedCommit {
+            id: CommitId::parse(&"a".repeat(40)).unwrap(),
+            seconds,
+            message: String::new(),
+            n_files: 1,
+            files: Vec::new(),
+            functions: Vec::new(),
+            renames: Vec::new(),
+        };
+        let weights = |now: i64, seconds: &[i64]| -> Vec<f32> {
+            let mut log = ChangeLog::new(Path::new("/x"));
+            log.commits = seconds.iter().copied().map(commit).collect();
+            let root = LoggedRoot { root: 0, log: Arc::new(log), from: 0 };
+            let changes = Changes::new(&Relations::default(), &|_| String::new(), vec![root], now);
+            (0..).take(seconds.len()).map(|number| changes.weight(number)).collect()
+        };
+        assert_eq!(weights(i64::MAX, &[i64::MAX, i64::MIN, i64::MAX]), [1.0, 0.0, 1.0]);
+        assert_eq!(weights(0, &[i64::MIN, i64::MAX]), [1.0, 1.0]);
+        let half_life = 730 * 86_400;
+        // The date of the first commit is a mistake: the others are as old as they are.
+        assert_eq!(weights(half_life, &[1_000 * half_life, half_life, 0]), [1.0, 1.0, 0.5]);
+        assert_eq!(weights(i64::MAX, &[half_life, 0]), [1.0, 0.5]);
     }
 }

@@ -126,6 +126,7 @@ pub(crate) struct Edge {
 }
 
 /// The calls, imports, literals and near-duplicates of a tree.
+#[derive(Default)]
 pub struct Relations {
     pub(crate) files: Vec<RelatedFile>,
     pub(crate) candidates: Vec<Candidate>,

@@ -165,7 +165,8 @@ pub fn samples(
         let index = opened.index;
         let relations = Relations::open(&index, Some(&relations_at), &|_, _| {});
         let root = LoggedRoot { root: 0, log: Arc::clone(&log), from: number + 1 };
-        let changes = Changes::new(&relations, &|unit| index.linked_unit(unit).name.to_owned(), vec![root]);
+        let name = |unit: usize| index.linked_unit(unit).name.to_owned();
+        let changes = Changes::new(&relations, &name, vec![root], i64::MAX);
         let sources = Sources { index: &index, relations: &relations, changes: &changes };
         if let Some(sample) = sample(&sources, &log, number)? {
             found.samples.push(sample);

@@ -22,8 +22,9 @@ const MAX_TEXT_BYTES: u64 = 1 << 20;
 /// Maximum nesting of included configuration files.
 const MAX_DEPTH: usize = 10;
 
-/// Directories of a repository that libgit2 does not access when reading a history.
-const NOT_READ: [&str; 3] = ["lfs", "modules", "logs"];
+/// Directories of a repository that libgit2 does not access when reading a history. Names such as `HEAD@{1}` are looked
+/// up in `logs`.
+const NOT_READ: [&str; 2] = ["lfs", "modules"];
 
 /// A path in a repository that cannot be read as a file, and why.
 #[derive(Debug, PartialEq, Eq)]
@@ -220,6 +221,8 @@ mod tests {
             "commondir",
             "objects/info/alternates",
             "refs/heads/x",
+            "logs/HEAD",
+            "logs/refs/heads/x",
         ] {
             let (_directory, git) = repository();
             pipe(&git.join(name));

@@ -203,3 +203,36 @@ fn a_shallow_clone_is_reported() {
     assert!(reach.is_shallow);
     assert_eq!((reach.commits, commits.len()), (2, 1));
 }
+
+#[test]
+fn what_is_not_damage_is_told_apart() {
+    let mut fixture = Fixture::new();
+    let first = fixture.commit("begin", &[("a.py", Some("a"))]);
+    let tree = fixture.directory.path().to_owned();
+    let git = tree.join(".git");
+    let who = "A B <a@b> 2000 +0000";
+    let files = fixture.repository.object("tree", b"");
+    let text = format!("tree {files}\nauthor {who}\ncommitter {who}\n\nother");
+    let other = fixture.repository.object("commit", text.as_bytes());
+    let changes = |comparison: Comparison| changes_between(&tree, &comparison, &|_| true);
+    let error = changes(Comparison::SinceBase(first.clone(), other.clone())).unwrap_err();
+    assert!(matches!(error, GitError::NoCommonCommit { .. }), "{error}");
+    assert!(error.to_string().contains("have no common commit in this clone"), "{error}");
+    assert_eq!(changes(Comparison::Revisions(other, first)).unwrap().len(), 1);
+    // An index with entries of whole directories, which has an extension that readers have to know.
+    let mut index = b"DIRC\0\0\0\x02\0\0\0\0sdir\0\0\0\0".to_vec();
+    let id = Oid::hash_object(ObjectType::Blob, b"").unwrap();
+    index.extend(id.as_bytes());
+    fs::write(git.join("index"), index).unwrap();
+    let error = changes(Comparison::Staged).unwrap_err();
+    assert!(matches!(error, GitError::Unsupported { .. }), "{error}");
+    for (name, value) in [("objectformat", "sha256"), ("refstorage", "reftable")] {
+        let text =
+            format!("[core]\nrepositoryformatversion = 1\nbare = false\n[extensions]\n{name} = {value}\n");
+        fs::write(git.join("config"), text).unwrap();
+        let (_, found) = fixture.read("", &HistoryOptions::default());
+        let error = found.unwrap_err();
+        assert!(matches!(error, GitError::Unsupported { .. }), "{error}");
+        assert!(error.to_string().contains("git diff --staged | quarry related -"), "{error}");
+    }
+}

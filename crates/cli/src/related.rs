@@ -109,6 +109,7 @@ pub fn run(mut args: RelatedArgs) -> anyhow::Result<ExitCode> {
     }
     if !args.json {
         explain_histories(&subject, &tree, &found);
+        found.notes.iter().for_each(|note| output::note(&printable(note)));
     }
     Ok(if found.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
@@ -210,6 +211,10 @@ fn explain_histories(subject: &Subject, tree: &Tree, found: &Related) {
             output::note(&format!("{name} is a directory; name a file or a definition in it"));
         }
         (Subject::Name(name), []) => note_unknown(tree, name),
+        (Subject::Diff(diff), []) if diff.trim().is_empty() => output::note("the diff is empty"),
+        (_, []) if found.removed_files.is_some() => {
+            output::note("the change touches nothing that is still indexed")
+        }
         (_, []) => output::note("the change touches nothing that is indexed"),
         _ if found.is_empty() => {
             let n_places = counted(found.places, "place");

@@ -495,15 +495,22 @@ impl<'a> Sources<'a> {
         self.index.linked_unit(self.relations.candidates[candidate as usize].unit).name
     }
 
-    /// The commits that changed any of some units, newest first.
-    pub(crate) fn commits(&self, units: &[usize], limit: usize) -> Vec<CommitView> {
-        let changes = self.changes;
-        let candidates = units.iter().filter_map(|unit| self.relations.number_of(*unit));
-        let mut commits: Vec<u32> = candidates
-            .filter_map(|candidate| changes.of_candidate.get(candidate as usize))
-            .flatten()
-            .copied()
-            .collect();
+    /// The commits that changed any of some units, or a file, newest first.
+    pub(crate) fn commits(
+        &self,
+        units: &[usize],
+        file: Option<(usize, &str)>,
+        limit: usize,
+    ) -> Vec<CommitView> {
+        let Self { relations, changes, .. } = *self;
+        let candidates = units.iter().filter_map(|unit| relations.number_of(*unit));
+        let of_units = candidates.filter_map(|candidate| changes.of_candidate.get(candidate as usize));
+        // Many commits change a file, but none of its definitions.
+        let number = file.and_then(|(root, path)| {
+            relations.files.iter().position(|file| file.root == root && file.path == path)
+        });
+        let of_file = number.and_then(|number| changes.of_file.get(number));
+        let mut commits: Vec<u32> = of_units.chain(of_file).flatten().copied().collect();
         commits.sort_unstable();
         commits.dedup();
         commits.into_iter().take(limit).map(|commit| CommitView::full(changes.commit(commit))).collect()

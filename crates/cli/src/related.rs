@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use quarry_related::{
-    CommitView, Commits, DEFAULT_COMMITS, Event, HistoryView, Kind, OpenOptions, Place, Question, Reason,
-    Related, RelatedError, RelatedTree, Subject,
+    CommitView, Commits, DEFAULT_COMMITS, Event, HistoryView, Kind, More, OpenOptions, Place, Question,
+    Reason, Related, RelatedError, RelatedTree, Subject,
 };
 use quarry_session::{Snapshot, Tree, kind_name};
 use quarry_text::counted;
@@ -109,6 +109,9 @@ pub fn run(mut args: RelatedArgs) -> anyhow::Result<ExitCode> {
     }
     if !args.json {
         explain_histories(&subject, &tree, &found);
+        if let Some(more) = &found.more {
+            output::note(&more_text(found.results.len(), more, &args.kinds));
+        }
         found.notes.iter().for_each(|note| output::note(&printable(note)));
     }
     Ok(if found.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
@@ -225,6 +228,24 @@ fn explain_histories(subject: &Subject, tree: &Tree, found: &Related) {
         }
         _ => {}
     }
+}
+
+/// What the limit leaves out.
+fn more_text(n_shown: usize, more: &More, kinds: &[Kind]) -> String {
+    let n_all = n_shown + more.places;
+    let at_least = if more.complete { "" } else { "more than " };
+    let mut text = format!("{n_shown} of {at_least}{n_all} places; -k shows more");
+    // With kinds, the others are of these.
+    if let (Some(calls), []) = (more.calls(), kinds) {
+        let kinds = [(more.tests, Kind::Test), (more.callers, Kind::Caller)];
+        let options = kinds.iter().filter(|(n, _)| *n > 0).map(|(_, kind)| format!("--kind {kind}"));
+        let _ = write!(
+            text,
+            "; of the others, {calls} certainly use it: {}",
+            options.collect::<Vec<_>>().join(", ")
+        );
+    }
+    text
 }
 
 fn place_text(tree: &Tree, place: &Place) -> String {

@@ -246,3 +246,47 @@ fn commits_of_a_file_need_not_change_a_definition() {
     let commits = stdout(&fixture.run(&["related", "config.py", "--kind", "commit"]));
     assert!(commits.contains("Say what it is"), "{commits}");
 }
+
+#[test]
+fn all_changed_tests_are_run_however_large_the_change() {
+    let (fixture, mut repository) = fixture();
+    let many: String = (0..70).map(|n| format!("def helper_{n}():\n    return {n}\n\n\n")).collect();
+    let test = "from net import dial\n\n\ndef test_last():\n    assert dial(1, 2)\n";
+    let net = NET.replacen("dial(host,", "dial(host + 1,", 1);
+    repository
+        .commit("Much", &[("a.py", Some(&many)), ("net.py", Some(&net)), ("tests/test_z.py", Some(test))]);
+    let arguments = ["related", "--diff", "HEAD~1..", "--kind", "test", "-l"];
+    let output = fixture.run(&arguments);
+    let paths = stdout(&output);
+    assert!(paths.contains("tests/test_z.py\n") && paths.contains("tests/test_page.py\n"), "{paths}");
+    let note = "60 of 72 changed definitions were compared; name a path to narrow";
+    assert!(stderr(&output).contains(note), "{}", stderr(&output));
+    let answer = fixture.json(&["related", "--diff", "HEAD~1..", "--json"]);
+    assert_eq!((&answer["compared_targets"], &answer["notes"][0]), (&60.into(), &note.into()));
+    let output = fixture.run(&[&arguments[..], &["-k", "1"]].concat());
+    assert!(stderr(&output).contains("1 of 2 places; -k shows more"), "{}", stderr(&output));
+}
+
+#[test]
+fn scripts_that_call_it_are_callers() {
+    let (fixture, mut repository) = fixture();
+    repository.commit("Run", &[("run.py", Some("from net import connect\n\nprint(connect(\"a\"))\n"))]);
+    let output = fixture.run(&["related", "connect", "--kind", "caller", "--vimgrep"]);
+    assert!(stdout(&output).contains("run.py:1:1:: calls it\n"), "{}", stdout(&output));
+}
+
+#[test]
+fn direct_tests_beyond_the_limit_are_counted() {
+    let (fixture, mut repository) = fixture();
+    let tests: String =
+        (0..9).map(|n| format!("def test_case_{n}():\n    assert dial({n}, 1)\n\n\n")).collect();
+    repository.commit("Test", &[("tests/test_net.py", Some(&format!("from net import dial\n\n\n{tests}")))]);
+    let output = fixture.run(&["related", "dial", "-k", "1"]);
+    assert!(stderr(&output).contains("certainly use it: --kind"), "{}", stderr(&output));
+    let answer = fixture.json(&["related", "dial", "--kind", "test", "-k", "4", "--json"]);
+    assert_eq!(answer["results"].as_array().unwrap().len(), 4);
+    let all = fixture.json(&["related", "dial", "--kind", "test", "-k", "50", "--json"]);
+    let n_all = all["results"].as_array().unwrap().len();
+    assert!(n_all >= 9 && all["more"].is_null(), "{n_all}");
+    assert_eq!(answer["more"]["places"], n_all - 4);
+}

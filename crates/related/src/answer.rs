@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::diff::{ReadDiff, possible_paths, read_diff};
 use crate::kind::Kind;
 use crate::model::Scorer;
-use crate::places::{CommitView, Place, Request};
+use crate::places::{CommitView, Found, Place, Request};
 use crate::tree::{HistoryView, RelatedTree};
 
 /// The subject of a question. Files are given by the number of the searched path and their path relative to that.
@@ -75,6 +75,40 @@ pub enum RelatedError {
     Index(#[from] quarry_index::Error),
 }
 
+/// Places beyond the limit of an answer.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RelatedMore"))]
+pub struct More {
+    /// Number of places.
+    pub places: usize,
+    /// False if there are still more, which were not counted.
+    pub complete: bool,
+    /// Number of them that are changed tests, or tests that certainly call a target.
+    pub tests: usize,
+    /// Number of them that are other code that certainly calls a target.
+    pub callers: usize,
+}
+
+impl More {
+    fn new(found: &Found) -> Self {
+        let of_kind = |kind| found.more_by_kind.get(&kind).copied().unwrap_or_default();
+        Self {
+            places: found.n_more,
+            complete: !found.has_uncounted,
+            tests: of_kind(Kind::Test),
+            callers: of_kind(Kind::Caller),
+        }
+    }
+
+    /// The tests and callers in words, if there are any.
+    pub fn calls(&self) -> Option<String> {
+        let counts = [(self.tests, "test"), (self.callers, "caller")];
+        let parts: Vec<String> =
+            counts.iter().filter(|(n, _)| *n > 0).map(|(n, name)| counted(*n, name)).collect();
+        (!parts.is_empty()).then(|| parts.join(" and "))
+    }
+}
+
 /// Places that may have to change with a subject.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -91,6 +125,12 @@ pub struct Related {
     pub targets: Vec<DefinitionView>,
     /// Places that may have to change, the most probable first.
     pub results: Vec<Place>,
+    /// Places beyond the limit, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub more: Option<More>,
+    /// Number of targets that were compared, if there are too many.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub compared_targets: Option<usize>,
     /// Commits that changed the targets, newest first; only with the kind `commit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commits: Option<Vec<CommitView>>,
@@ -151,9 +191,9 @@ impl RelatedTree {
         let kinds: Vec<Kind> = kinds.iter().copied().filter(|kind| *kind != Kind::Commit).collect();
         let is_change = matches!(subject, Subject::Diff(_) | Subject::Range(_));
         let request = Request { targets: &targets, kinds: &kinds, is_change, limit };
-        let results = match wants_commits && kinds.is_empty() {
-            true => Vec::new(),
-            false => sources.places(tree, &request, Scorer::shipped())?,
+        let found = match wants_commits && kinds.is_empty() {
+            true => None,
+            false => Some(sources.places(tree, &request, Scorer::shipped())?),
         };
         let (root, roots) = roots(tree, tree.n_paths());
         let file = match subject {
@@ -165,12 +205,23 @@ impl RelatedTree {
             let are = if n_removed == 1 { "is" } else { "are" };
             notes.push(format!("{} {are} not compared", counted(n_removed, "removed file")));
         }
+        let compared = found.as_ref().map(|found| (found.n_compared, found.n_targets));
+        let compared = compared.filter(|(n_compared, n_targets)| n_compared < n_targets);
+        if let Some((n_compared, n_targets)) = compared {
+            let changed = if is_change { "changed " } else { "" };
+            notes.push(format!(
+                "{n_compared} of {n_targets} {changed}definitions were compared; name a path to narrow"
+            ));
+        }
+        let more = found.as_ref().filter(|found| found.n_more > 0).map(More::new);
         Ok(Related {
             query: subject.text(),
             root,
             roots,
             targets: targets.iter().map(|unit| DefinitionView::new(tree, &tree.index.unit(*unit))).collect(),
-            results,
+            results: found.map_or_else(Vec::new, |found| found.places),
+            more,
+            compared_targets: compared.map(|(n_compared, _)| n_compared),
             commits: wants_commits.then(|| sources.commits(&targets, file, limit)),
             places: self.relations.len(),
             removed_files: (n_removed > 0).then_some(n_removed),

@@ -19,6 +19,7 @@ use crate::calls::{is_position, note_unknown};
 use crate::index::{SourceArgs, with_notices};
 use crate::output::{self, printable};
 use crate::progress::Progress;
+use crate::results::CommitFormat;
 use crate::settings;
 use crate::similar::{position, relative};
 
@@ -70,6 +71,9 @@ pub struct RelatedArgs {
 /// Runs `quarry related`.
 pub fn run(mut args: RelatedArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
+    if args.kinds.contains(&Kind::Commit) && (args.files_with_matches || args.vimgrep) {
+        bail!("commits are not in files; omit -l and --vimgrep, or --kind commit");
+    }
     let subject = subject(&mut args)?;
     let limit = args.limit.unwrap_or(DEFAULT_LIMIT);
     let ask = |tree: &Tree, snapshot: &Snapshot| {
@@ -118,17 +122,20 @@ pub fn run(mut args: RelatedArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints the answer of `quarry search --kind commit`.
-pub fn print_commits(found: &Commits, is_json: bool) -> anyhow::Result<ExitCode> {
+pub fn print_commits(found: &Commits, format: CommitFormat) -> anyhow::Result<ExitCode> {
     let is_empty = found.results.is_empty();
-    if is_json {
-        output::print_json(found)?;
-    } else {
-        let lines = found.results.iter().map(|result| commit_line(&result.commit));
-        output::print(&lines.collect::<String>())?;
-        if is_empty {
-            let histories: Vec<String> = found.history.iter().map(HistoryView::sentence).collect();
-            output::note(&printable(&format!("nothing found; {}", histories.join("; "))));
+    match format {
+        CommitFormat::Nothing => {}
+        CommitFormat::Json => output::print_json(found)?,
+        CommitFormat::JsonLines => output::print_json_lines(&found.results)?,
+        CommitFormat::Text => {
+            let lines = found.results.iter().map(|result| commit_line(&result.commit));
+            output::print(&lines.collect::<String>())?;
         }
+    }
+    if is_empty && format != CommitFormat::Json {
+        let histories: Vec<String> = found.history.iter().map(HistoryView::sentence).collect();
+        output::note(&printable(&format!("nothing found; {}", histories.join("; "))));
     }
     Ok(if is_empty { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }

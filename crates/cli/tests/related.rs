@@ -290,3 +290,19 @@ fn direct_tests_beyond_the_limit_are_counted() {
     assert!(n_all >= 9 && all["more"].is_null(), "{n_all}");
     assert_eq!(answer["more"]["places"], n_all - 4);
 }
+
+#[test]
+fn commits_are_printed_in_forms_that_they_have() {
+    let (fixture, _) = fixture();
+    for form in [&["-l"][..], &["-l", "-0"], &["--vimgrep"]] {
+        let arguments = [&["related", "net.py", "--kind", "commit"], form].concat();
+        check_error(&fixture.run(&arguments), "commits are not in files");
+        let arguments = [&["search", "times", "--kind", "commit"], form].concat();
+        check_error(&fixture.run(&arguments), "commits are not code; omit");
+    }
+    let lines = stdout(&fixture.run(&["search", "times", "--kind", "commit", "--jsonl"]));
+    let commits: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(commits.len() > 1 && commits.iter().all(|commit| commit["subject"].is_string()), "{lines}");
+    let output = fixture.run(&["search", "times", "--kind", "commit", "-q"]);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), ""));
+}

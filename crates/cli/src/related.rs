@@ -105,7 +105,7 @@ pub fn run(mut args: RelatedArgs) -> anyhow::Result<ExitCode> {
             format!(":{}:1:{}: {reason}", place.hit.start_line, place.hit.name)
         };
         let lines = shown.iter().zip(&found.results).map(|(path, place)| (path.as_path(), line(place)));
-        output::print_paths(lines, '\n')?;
+        output::print_positions(lines)?;
     } else {
         let places = found.results.iter().map(|place| place_text(&tree, place));
         let commits = found.commits.iter().flatten().map(commit_line);

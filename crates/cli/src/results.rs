@@ -280,7 +280,7 @@ pub fn print<Q: Serialize>(
         }
         Format::Vimgrep => {
             let positions = answer.results.iter().flat_map(|result| vimgrep(result, &matches));
-            output::print_paths(positions, '\n')?;
+            output::print_positions(positions)?;
         }
         Format::Text => {
             let heading = if is_unsure { format!("{}:\n\n", words.unsure) } else { String::new() };

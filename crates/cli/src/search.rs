@@ -154,7 +154,13 @@ fn commits(args: &SearchArgs) -> anyhow::Result<ExitCode> {
     let session = args.source.session(Narrowing::default());
     let search = |tree: &Tree, snapshot: &Snapshot| {
         let limit = args.output.layout(&snapshot.settings).limit.unwrap_or(snapshot.defaults.limit);
-        anyhow::Ok(related::open(tree, DEFAULT_COMMITS).commits(tree, query, Some(model.as_ref()), limit)?)
+        anyhow::Ok(related::open(tree, DEFAULT_COMMITS).commits(
+            tree,
+            query,
+            Some(model.as_ref()),
+            &[],
+            limit,
+        )?)
     };
     let found = with_notices(|notices| session.ask(None, notices, search))?;
     related::print_commits(&found, format)

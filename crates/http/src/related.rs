@@ -91,8 +91,8 @@ pub(crate) async fn related(State(app): State<App>, params: Params) -> Result<Js
 pub(crate) async fn find_commits(app: &App, params: &Params) -> Result<Commits, Problem> {
     params.only(&["q", "k", "tree"])?;
     let (text, limit) = (query(params)?.to_owned(), limit(params)?);
-    let numbers = params.all("tree").iter().map(|name| app.trees.number(name));
-    let roots: Vec<usize> = numbers.collect::<Result<_, _>>()?;
+    let names = params.all("tree");
+    let roots: Vec<usize> = names.iter().map(|name| app.trees.number(name)).collect::<Result<_, _>>()?;
     let (background, trees) = (app.related.clone(), app.trees.clone());
     let found = app.ask(move |current| {
         let tree = current.tree.tree_for(&Need::Calls)?;

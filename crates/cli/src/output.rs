@@ -49,6 +49,25 @@ pub fn print_paths<'a>(paths: impl Iterator<Item = (&'a Path, String)>, end: cha
     print_bytes(&out)
 }
 
+/// Prints places in files, each a path with the position and a text after it, as lines that people read, too: control
+/// characters are always escaped ([`printable`]), and only names that are not UTF-8 are written unchanged where they are
+/// not.
+pub fn print_positions<'a>(places: impl Iterator<Item = (&'a Path, String)>) -> io::Result<()> {
+    let mut out = Vec::new();
+    for (path, text) in places {
+        for chunk in path.as_os_str().as_encoded_bytes().utf8_chunks() {
+            out.extend_from_slice(printable(chunk.valid()).as_bytes());
+            out.extend_from_slice(chunk.invalid());
+        }
+        out.extend_from_slice(printable(&text).as_bytes());
+        out.push(b'\n');
+    }
+    if io::stdout().is_terminal() {
+        return print_bytes(harmless(&String::from_utf8_lossy(&out)).as_bytes());
+    }
+    print_bytes(&out)
+}
+
 /// Prints bytes to stdout unchanged: output in a format that a program requested, or text with styles, whose parts are
 /// [`printable`] regardless of stdout.
 pub fn print_bytes(bytes: &[u8]) -> io::Result<()> {

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use quarry_related::{
-    CommitView, Commits, DEFAULT_COMMITS, Event, HistoryView, Kind, OpenOptions, Place, Question, Reason,
-    Related, RelatedError, RelatedTree, Subject,
+    CommitView, Commits, DEFAULT_COMMITS, Event, HistoryView, Kind, More, OpenOptions, Place, Question,
+    Reason, Related, RelatedError, RelatedTree, Subject,
 };
 use quarry_session::{Snapshot, Tree, kind_name};
 use quarry_text::counted;
@@ -19,6 +19,7 @@ use crate::calls::{is_position, note_unknown};
 use crate::index::{SourceArgs, with_notices};
 use crate::output::{self, printable};
 use crate::progress::Progress;
+use crate::results::CommitFormat;
 use crate::settings;
 use crate::similar::{position, relative};
 
@@ -70,6 +71,9 @@ pub struct RelatedArgs {
 /// Runs `quarry related`.
 pub fn run(mut args: RelatedArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
+    if args.kinds.contains(&Kind::Commit) && (args.files_with_matches || args.vimgrep) {
+        bail!("commits are not in files; omit -l and --vimgrep, or --kind commit");
+    }
     let subject = subject(&mut args)?;
     let limit = args.limit.unwrap_or(DEFAULT_LIMIT);
     let ask = |tree: &Tree, snapshot: &Snapshot| {
@@ -101,7 +105,7 @@ pub fn run(mut args: RelatedArgs) -> anyhow::Result<ExitCode> {
             format!(":{}:1:{}: {reason}", place.hit.start_line, place.hit.name)
         };
         let lines = shown.iter().zip(&found.results).map(|(path, place)| (path.as_path(), line(place)));
-        output::print_paths(lines, '\n')?;
+        output::print_positions(lines)?;
     } else {
         let places = found.results.iter().map(|place| place_text(&tree, place));
         let commits = found.commits.iter().flatten().map(commit_line);
@@ -109,22 +113,29 @@ pub fn run(mut args: RelatedArgs) -> anyhow::Result<ExitCode> {
     }
     if !args.json {
         explain_histories(&subject, &tree, &found);
+        if let Some(more) = &found.more {
+            output::note(&more_text(found.results.len(), more, &args.kinds));
+        }
+        found.notes.iter().for_each(|note| output::note(&printable(note)));
     }
     Ok(if found.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
 /// Prints the answer of `quarry search --kind commit`.
-pub fn print_commits(found: &Commits, is_json: bool) -> anyhow::Result<ExitCode> {
+pub fn print_commits(found: &Commits, format: CommitFormat) -> anyhow::Result<ExitCode> {
     let is_empty = found.results.is_empty();
-    if is_json {
-        output::print_json(found)?;
-    } else {
-        let lines = found.results.iter().map(|result| commit_line(&result.commit));
-        output::print(&lines.collect::<String>())?;
-        if is_empty {
-            let histories: Vec<String> = found.history.iter().map(HistoryView::sentence).collect();
-            output::note(&printable(&format!("nothing found; {}", histories.join("; "))));
+    match format {
+        CommitFormat::Nothing => {}
+        CommitFormat::Json => output::print_json(found)?,
+        CommitFormat::JsonLines => output::print_json_lines(&found.results)?,
+        CommitFormat::Text => {
+            let lines = found.results.iter().map(|result| commit_line(&result.commit));
+            output::print(&lines.collect::<String>())?;
         }
+    }
+    if is_empty && format != CommitFormat::Json {
+        let histories: Vec<String> = found.history.iter().map(HistoryView::sentence).collect();
+        output::note(&printable(&format!("nothing found; {}", histories.join("; "))));
     }
     Ok(if is_empty { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
@@ -211,6 +222,10 @@ fn explain_histories(subject: &Subject, tree: &Tree, found: &Related) {
             output::note(&format!("{name} is a directory; name a file or a definition in it"));
         }
         (Subject::Name(name), []) => note_unknown(tree, name),
+        (Subject::Diff(diff), []) if diff.trim().is_empty() => output::note("the diff is empty"),
+        (_, []) if found.removed_files.is_some() => {
+            output::note("the change touches nothing that is still indexed")
+        }
         (_, []) => output::note("the change touches nothing that is indexed"),
         _ if found.is_empty() => {
             let n_places = counted(found.places, "place");
@@ -221,6 +236,24 @@ fn explain_histories(subject: &Subject, tree: &Tree, found: &Related) {
         }
         _ => {}
     }
+}
+
+/// What the limit leaves out.
+fn more_text(n_shown: usize, more: &More, kinds: &[Kind]) -> String {
+    let n_all = n_shown + more.places;
+    let at_least = if more.complete { "" } else { "more than " };
+    let mut text = format!("{n_shown} of {at_least}{n_all} places; -k shows more");
+    // With kinds, the others are of these.
+    if let (Some(calls), []) = (more.calls(), kinds) {
+        let kinds = [(more.tests, Kind::Test), (more.callers, Kind::Caller)];
+        let options = kinds.iter().filter(|(n, _)| *n > 0).map(|(_, kind)| format!("--kind {kind}"));
+        let _ = write!(
+            text,
+            "; of the others, {calls} certainly use it: {}",
+            options.collect::<Vec<_>>().join(", ")
+        );
+    }
+    text
 }
 
 fn place_text(tree: &Tree, place: &Place) -> String {

@@ -162,10 +162,38 @@ enum Format {
     JsonLines,
 }
 
+/// Form in which commits are printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum CommitFormat {
+    Nothing,
+    Text,
+    Json,
+    JsonLines,
+}
+
 impl OutputArgs {
-    /// Returns true if one JSON object is requested.
-    pub fn is_json(&self) -> bool {
-        self.json
+    /// The form of commits.
+    ///
+    /// # Errors
+    /// When an option is about code.
+    pub fn commit_format(&self) -> anyhow::Result<CommitFormat> {
+        let contexts = [self.lines, self.after_context, self.before_context, self.context];
+        let of_code = [
+            (self.files_with_matches, "-l"),
+            (self.vimgrep, "--vimgrep"),
+            (self.explain.is_some(), "--explain"),
+            (self.threshold.is_some(), "--threshold"),
+            (contexts.iter().any(Option::is_some), "--lines, -A, -B and -C"),
+        ];
+        if let Some((_, option)) = of_code.iter().find(|(is_given, _)| *is_given) {
+            bail!("commits are not code; omit {option}, or --kind commit");
+        }
+        Ok(match self {
+            Self { quiet: true, .. } => CommitFormat::Nothing,
+            Self { json: true, .. } => CommitFormat::Json,
+            Self { jsonl: true, .. } => CommitFormat::JsonLines,
+            _ => CommitFormat::Text,
+        })
     }
 
     /// Prints only errors if that was requested.
@@ -252,7 +280,7 @@ pub fn print<Q: Serialize>(
         }
         Format::Vimgrep => {
             let positions = answer.results.iter().flat_map(|result| vimgrep(result, &matches));
-            output::print_paths(positions, '\n')?;
+            output::print_positions(positions)?;
         }
         Format::Text => {
             let heading = if is_unsure { format!("{}:\n\n", words.unsure) } else { String::new() };

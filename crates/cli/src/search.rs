@@ -144,6 +144,7 @@ pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
 
 /// Runs `quarry search --kind commit`.
 fn commits(args: &SearchArgs) -> anyhow::Result<ExitCode> {
+    let format = args.output.commit_format()?;
     let paths = args.source.paths();
     let [path] = paths.as_slice() else { bail!("commits are those of one tree; name one PATH") };
     let Some(query) = args.query.as_deref().filter(|_| args.patterns.is_empty()) else {
@@ -153,10 +154,16 @@ fn commits(args: &SearchArgs) -> anyhow::Result<ExitCode> {
     let session = args.source.session(Narrowing::default());
     let search = |tree: &Tree, snapshot: &Snapshot| {
         let limit = args.output.layout(&snapshot.settings).limit.unwrap_or(snapshot.defaults.limit);
-        anyhow::Ok(related::open(tree, DEFAULT_COMMITS).commits(tree, query, Some(model.as_ref()), limit)?)
+        anyhow::Ok(related::open(tree, DEFAULT_COMMITS).commits(
+            tree,
+            query,
+            Some(model.as_ref()),
+            &[],
+            limit,
+        )?)
     };
     let found = with_notices(|notices| session.ask(None, notices, search))?;
-    related::print_commits(&found, args.output.is_json())
+    related::print_commits(&found, format)
 }
 
 /// The query in the input of a program or a file, without white space around it.

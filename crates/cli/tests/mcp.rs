@@ -186,6 +186,7 @@ fn tools_are_listed_and_answer() {
     server.check_answer("outline", json!({}), "net.py\n1| def connect(host)\n");
     server.check_answer("search", json!({"query": "knitting patterns for mittens"}), "Nothing ");
     server.check_answer("index_status", json!({}), "1 unit in 1 file, up to date");
+    server.check_answer("index_status", json!({}), "vectors for re-ranking: none\n");
     assert_eq!(server.end(), Some(0));
 }
 

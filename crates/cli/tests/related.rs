@@ -176,3 +176,135 @@ fn commits_are_found_by_what_they_say() {
     let caches = fixture.json(&["cache", "list", "--kind", "related", "--json"]);
     assert_eq!(caches["entries"].as_array().unwrap().len(), 1);
 }
+
+/// The answer to a diff on stdin.
+fn related_to(fixture: &Fixture, diff: &str, arguments: &[&str]) -> std::process::Output {
+    let mut command = fixture.command(&[&["related", "-"], arguments].concat());
+    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = pipes.spawn().unwrap();
+    // A refused diff is not read to its end.
+    let _ = child.stdin.take().unwrap().write_all(diff.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn diffs_in_all_forms_are_read() {
+    let (fixture, _) = fixture();
+    let body = "@@ -3 +3 @@\n-x\n+y\n";
+    let absolute = fixture.path("tree/net.py").canonicalize().unwrap();
+    for diff in [
+        format!("--- i/net.py\n+++ w/net.py\n{body}"),
+        format!("--- net.py\n+++ net.py\n{body}"),
+        format!("--- ./net.py\n+++ ./net.py\n{body}"),
+        format!(
+            "diff -ruN old/net.py new/net.py\n--- old/net.py\t2026-01-01\n+++ new/net.py\t2026-01-02\n{body}"
+        ),
+        format!("--- {0}\n+++ {0}\n{body}", absolute.display()),
+        format!("\u{1b}[1m--- a/net.py\u{1b}[m\n\u{1b}[1m+++ b/net.py\u{1b}[m\n\u{1b}[36m{body}\u{1b}[m"),
+        "diff --cc net.py\n--- a/net.py\n+++ b/net.py\n@@@ -3,1 -3,1 +3,1 @@@\n- x\n -y\n++z\n".to_owned(),
+        "diff --git a/wire.py b/net.py\nsimilarity index 100%\nrename from wire.py\nrename to net.py\n"
+            .to_owned(),
+    ] {
+        let output = related_to(&fixture, &diff, &["--kind", "test", "-l"]);
+        assert_eq!(stdout(&output), "tests/test_page.py\n", "{diff}{}", stderr(&output));
+    }
+    let once = "--- a/net.py\n+++ b/net.py\n@@ -3 +3 @@\n-x\n+y\n";
+    let answer: Value =
+        serde_json::from_str(&stdout(&related_to(&fixture, &once.repeat(20_000), &["--json"]))).unwrap();
+    assert_eq!(answer["targets"].as_array().unwrap().len(), 1);
+    check_error(&related_to(&fixture, "hello\n", &[]), "stdin is not a diff in the unified format");
+    let output = related_to(&fixture, "\n", &[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("the diff is empty"), "{}", stderr(&output));
+}
+
+#[test]
+fn removed_files_are_mentioned() {
+    let (fixture, mut repository) = fixture();
+    let output =
+        related_to(&fixture, "--- a/gone.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-def gone(): pass\n", &[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("1 removed file is not compared"), "{}", stderr(&output));
+    let output =
+        related_to(&fixture, "--- a/net.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n", &["--kind", "test", "-l"]);
+    assert_eq!(stdout(&output), "tests/test_page.py\n", "what is still there counts as changed");
+    repository.commit("Drop the configuration", &[("config.py", None)]);
+    let output = fixture.run(&["related", "--diff", "HEAD~1.."]);
+    assert!(stderr(&output).contains("1 removed file is not compared"), "{}", stderr(&output));
+}
+
+#[test]
+fn commits_of_a_file_need_not_change_a_definition() {
+    let (fixture, mut repository) = fixture();
+    repository.commit(
+        "Say what it is",
+        &[(
+            "config.py",
+            Some("# Settings.\n\nDEFAULTS = {}\n\n\ndef timeout():\n    return DEFAULTS[\"net.timeout\"]\n"),
+        )],
+    );
+    let commits = stdout(&fixture.run(&["related", "config.py", "--kind", "commit"]));
+    assert!(commits.contains("Say what it is"), "{commits}");
+}
+
+#[test]
+fn all_changed_tests_are_run_however_large_the_change() {
+    let (fixture, mut repository) = fixture();
+    let many: String = (0..70).map(|n| format!("def helper_{n}():\n    return {n}\n\n\n")).collect();
+    let test = "from net import dial\n\n\ndef test_last():\n    assert dial(1, 2)\n";
+    let net = NET.replacen("dial(host,", "dial(host + 1,", 1);
+    repository
+        .commit("Much", &[("a.py", Some(&many)), ("net.py", Some(&net)), ("tests/test_z.py", Some(test))]);
+    let arguments = ["related", "--diff", "HEAD~1..", "--kind", "test", "-l"];
+    let output = fixture.run(&arguments);
+    let paths = stdout(&output);
+    assert!(paths.contains("tests/test_z.py\n") && paths.contains("tests/test_page.py\n"), "{paths}");
+    let note = "60 of 72 changed definitions were compared; name a path to narrow";
+    assert!(stderr(&output).contains(note), "{}", stderr(&output));
+    let answer = fixture.json(&["related", "--diff", "HEAD~1..", "--json"]);
+    assert_eq!((&answer["compared_targets"], &answer["notes"][0]), (&60.into(), &note.into()));
+    let output = fixture.run(&[&arguments[..], &["-k", "1"]].concat());
+    assert!(stderr(&output).contains("1 of 2 places; -k shows more"), "{}", stderr(&output));
+}
+
+#[test]
+fn scripts_that_call_it_are_callers() {
+    let (fixture, mut repository) = fixture();
+    repository.commit("Run", &[("run.py", Some("from net import connect\n\nprint(connect(\"a\"))\n"))]);
+    let output = fixture.run(&["related", "connect", "--kind", "caller", "--vimgrep"]);
+    let lines = stdout(&output);
+    let mut lines = lines.lines();
+    assert!(lines.any(|line| line.starts_with("run.py:") && line.ends_with(": calls it")), "{lines:?}");
+}
+
+#[test]
+fn direct_tests_beyond_the_limit_are_counted() {
+    let (fixture, mut repository) = fixture();
+    let tests: String =
+        (0..9).map(|n| format!("def test_case_{n}():\n    assert dial({n}, 1)\n\n\n")).collect();
+    repository.commit("Test", &[("tests/test_net.py", Some(&format!("from net import dial\n\n\n{tests}")))]);
+    let output = fixture.run(&["related", "dial", "-k", "1"]);
+    assert!(stderr(&output).contains("certainly use it: --kind"), "{}", stderr(&output));
+    let answer = fixture.json(&["related", "dial", "--kind", "test", "-k", "4", "--json"]);
+    assert_eq!(answer["results"].as_array().unwrap().len(), 4);
+    let all = fixture.json(&["related", "dial", "--kind", "test", "-k", "50", "--json"]);
+    let n_all = all["results"].as_array().unwrap().len();
+    assert!(n_all >= 9 && all["more"].is_null(), "{n_all}");
+    assert_eq!(answer["more"]["places"], n_all - 4);
+}
+
+#[test]
+fn commits_are_printed_in_forms_that_they_have() {
+    let (fixture, _) = fixture();
+    for form in [&["-l"][..], &["-l", "-0"], &["--vimgrep"]] {
+        let arguments = [&["related", "net.py", "--kind", "commit"], form].concat();
+        check_error(&fixture.run(&arguments), "commits are not in files");
+        let arguments = [&["search", "times", "--kind", "commit"], form].concat();
+        check_error(&fixture.run(&arguments), "commits are not code; omit");
+    }
+    let lines = stdout(&fixture.run(&["search", "times", "--kind", "commit", "--jsonl"]));
+    let commits: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(commits.len() > 1 && commits.iter().all(|commit| commit["subject"].is_string()), "{lines}");
+    let output = fixture.run(&["search", "times", "--kind", "commit", "-q"]);
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), ""));
+}

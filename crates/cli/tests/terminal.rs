@@ -100,7 +100,9 @@ fn programs_get_names_as_they_are() {
     let first = |arguments: &[&str]| stdout(&fixture.run(&[&["search", "shut a door"], arguments].concat()));
     let name = format!("b{TITLE}.py");
     assert!(first(&["-l"]).starts_with(&format!("{name}\n")));
-    assert!(first(&["--vimgrep"]).starts_with(&format!("{name}:2:")));
+    // Also in a pipe, people read positions.
+    assert_eq!(commands(&first(&["--vimgrep"])), [""; 0]);
+    assert!(first(&["--vimgrep"]).starts_with(r"b\u{1b}]0;owned\u{7}.py:2:"), "{}", first(&["--vimgrep"]));
     assert_eq!(first(&["-l", "-0", "-k", "1"]), format!("{name}\0"));
     // Text for people may still come to a terminal, through a pager.
     assert_eq!(commands(&first(&[])), [""; 0]);

@@ -299,9 +299,20 @@ pub(crate) fn need_for_similar<'a>(position: &'a Position, question: &'a Questio
 
 /// The unit at a position.
 pub(crate) fn unit_at(tree: &Tree, position: &Position) -> Result<Hit, Problem> {
-    tree.index
-        .unit_at_in(position.root, &position.path, position.line)
-        .ok_or_else(|| no_unit(&position.path, position.line))
+    tree.index.unit_at_in(position.root, &position.path, position.line).ok_or_else(|| {
+        let mut problem = no_unit(&position.path, position.line);
+        problem.detail.push_str(tree_hint(tree));
+        problem
+    })
+}
+
+/// What to do about a position that is not found because it is in another tree than the first.
+pub(crate) fn tree_hint(tree: &Tree) -> &'static str {
+    if tree.n_paths() > 1 {
+        "; without tree=NAME, the first tree counts (/api/v1/trees lists all)"
+    } else {
+        ""
+    }
 }
 
 fn no_unit(path: &str, line: u32) -> Problem {
@@ -355,7 +366,8 @@ impl CallsAsked {
         found.map(|hit| vec![hit]).ok_or_else(|| {
             let position = format!("{path:?}, line {line}");
             Problem::not_found(format!(
-                "{position}: no function, method or type is indexed there; name a line in one"
+                "{position}: no function, method or type is indexed there; name a line in one{}",
+                tree_hint(tree)
             ))
         })
     }

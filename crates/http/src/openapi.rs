@@ -115,7 +115,12 @@ pub fn description() -> Value {
     );
     let commits = schema(schemas.subschema_for::<Commits>());
     let k = json!({ "type": "integer", "minimum": 1, "maximum": MAX_RESULTS });
-    let of_commits = [asked[0].clone(), ("k", k, false, "Maximum number of commits; `limit` is the same.")];
+    let of_trees = json!({ "type": "array", "items": { "type": "string" } });
+    let of_commits = [
+        asked[0].clone(),
+        ("k", k, false, "Maximum number of commits; `limit` is the same."),
+        ("tree", of_trees, false, "Only commits of the tree with this name (can be repeated)."),
+    ];
     let about =
         "Finds commits by their messages and what they changed, as `quarry search --kind commit --json`.";
     add("/api/v1/commits", about, &[], &of_commits, commits);

@@ -7,6 +7,7 @@ use axum::extract::State;
 use quarry_related::{Commits, CommitsError, Kind, Question, Related, RelatedError, RelatedTree, Subject};
 use quarry_session::{Need, Tree};
 
+use crate::api::tree_hint;
 use crate::app::App;
 use crate::params::Params;
 use crate::problem::Problem;
@@ -45,7 +46,7 @@ impl RelatedAsked {
         let question = Question { subject, kinds, limit: *limit, open_time: Duration::ZERO };
         related.answer(tree, &question).map_err(|error| match error {
             RelatedError::Index(error) => error.into(),
-            error => Problem::not_found(error.to_string()),
+            error => Problem::not_found(format!("{error}{}", tree_hint(tree))),
         })
     }
 }
@@ -88,12 +89,14 @@ pub(crate) async fn related(State(app): State<App>, params: Params) -> Result<Js
 
 /// Commits by the words of a query, as pages and the API answer them.
 pub(crate) async fn find_commits(app: &App, params: &Params) -> Result<Commits, Problem> {
-    params.only(&["q", "k"])?;
+    params.only(&["q", "k", "tree"])?;
     let (text, limit) = (query(params)?.to_owned(), limit(params)?);
+    let names = params.all("tree");
+    let roots: Vec<usize> = names.iter().map(|name| app.trees.number(name)).collect::<Result<_, _>>()?;
     let (background, trees) = (app.related.clone(), app.trees.clone());
     let found = app.ask(move |current| {
         let tree = current.tree.tree_for(&Need::Calls)?;
-        let found = background.get(&tree).commits(&tree, &text, Some(trees.model.as_ref()), limit);
+        let found = background.get(&tree).commits(&tree, &text, Some(trees.model.as_ref()), &roots, limit);
         found.map_err(|error| match error {
             CommitsError::Index(error) => error.into(),
             CommitsError::Embed(error) => Problem::internal(&error),

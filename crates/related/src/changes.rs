@@ -114,6 +114,11 @@ impl Changes {
         &self.roots[root].log.commits[number]
     }
 
+    /// Number of the searched path that a commit is of.
+    pub(crate) fn root_of(&self, commit: u32) -> usize {
+        self.roots[self.commits[commit as usize].0].root
+    }
+
     /// Number of commits.
     pub fn len(&self) -> usize {
         self.commits.len()

@@ -33,7 +33,7 @@ pub enum CommitsError {
 pub struct Commits {
     /// The query.
     pub query: String,
-    /// Absolute path of the tree.
+    /// Absolute path of the tree; of several, the first.
     pub root: String,
     /// The commits, best first.
     pub results: Vec<CommitResult>,
@@ -51,6 +51,9 @@ pub struct CommitResult {
     pub rank: usize,
     /// Larger is better.
     pub score: f32,
+    /// With several trees, the absolute path of the one that it is of.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tree: Option<String>,
     /// The commit.
     #[serde(flatten)]
     pub commit: CommitView,
@@ -97,7 +100,7 @@ impl RelatedTree {
     }
 
     /// The commits that answer a query, best first: by the words of their messages and of the names that they changed, and
-    /// by the meaning of the first lines.
+    /// by the meaning of the first lines. Only those of the searched paths with some numbers count, if any are given.
     ///
     /// # Errors
     /// When the model fails.
@@ -106,6 +109,7 @@ impl RelatedTree {
         tree: &Tree,
         query: &str,
         model: Option<&dyn Embedder>,
+        roots: &[usize],
         limit: usize,
     ) -> Result<Commits, CommitsError> {
         let start = Instant::now();
@@ -141,13 +145,18 @@ impl RelatedTree {
                 *score += cosine.max(0.0);
             }
         }
-        let mut order: Vec<u32> = positions().filter(|position| scores[*position as usize] > 0.0).collect();
+        let is_wanted = |position: &u32| {
+            scores[*position as usize] > 0.0
+                && (roots.is_empty() || roots.contains(&changes.root_of(*position)))
+        };
+        let mut order: Vec<u32> = positions().filter(is_wanted).collect();
         order.sort_by(|a, b| scores[*b as usize].total_cmp(&scores[*a as usize]).then(a.cmp(b)));
         let view = |(position, rank): (u32, usize)| {
             let functions = changed(position).map(|unit| DefinitionView::new(tree, &tree.index.unit(unit)));
             CommitResult {
                 rank,
                 score: scores[position as usize],
+                tree: (tree.n_paths() > 1).then(|| tree.root(changes.root_of(position))),
                 commit: CommitView::full(changes.commit(position)),
                 functions: functions.collect(),
             }

@@ -18,7 +18,7 @@ mod relations;
 mod signals;
 mod tree;
 
-pub use answer::{Question, Related, RelatedError, Subject};
+pub use answer::{More, Question, Related, RelatedError, Subject};
 pub use background::Background;
 pub use changes::{Changes, LoggedRoot};
 pub use commits::{CommitResult, Commits, CommitsError, FileHistory};

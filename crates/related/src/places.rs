@@ -1,6 +1,6 @@
 //! The places that may have to change with a target, each with its reasons.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use quarry_history::LoggedCommit;
 use quarry_index::{Error, Hit};
@@ -8,7 +8,7 @@ use quarry_session::{DefinitionView, Tree};
 use quarry_source::UnitKind;
 use quarry_text::identifiers;
 use quarry_text::near::Shingles;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
 use crate::features::{Features, MAX_WITH_LITERAL, OFTEN_TOGETHER, Sources, Target, WHOLE, shared};
@@ -17,7 +17,7 @@ use crate::model::{Class, Scorer};
 use crate::relations::{Edge, MIN_SHINGLES, own_part};
 use crate::signals::{code_words, hash, literals};
 
-/// Maximum number of targets of one request, such as the definitions of a file; others are left out.
+/// Maximum number of targets that are compared, such as the definitions of a file.
 const MAX_TARGETS: usize = 60;
 
 /// Maximum number of commits that are shown for a place.
@@ -31,6 +31,9 @@ const MIN_PROBABILITY: f32 = 0.01;
 
 /// Number of candidates that are looked at for each place of an answer: not all have reasons.
 const LOOKED_AT: usize = 6;
+
+/// Maximum number of places beyond the limit that are counted, besides tests and callers.
+const MAX_COUNTED: usize = 300;
 
 /// Maximum length of a line that is shown, in characters.
 const MAX_LINE_CHARS: usize = 160;
@@ -117,6 +120,31 @@ pub struct Place {
     pub reasons: Vec<Reason>,
 }
 
+/// The places of an answer.
+pub(crate) struct Found {
+    /// The most probable first.
+    pub places: Vec<Place>,
+    /// Number of targets that were compared.
+    pub n_compared: usize,
+    /// Number of targets.
+    pub n_targets: usize,
+    /// Number of places beyond the limit.
+    pub n_more: usize,
+    /// True if not all of these were counted.
+    pub has_uncounted: bool,
+    /// Those of them that call a target or test it, by kind of reason.
+    pub more_by_kind: BTreeMap<Kind, usize>,
+}
+
+/// The targets, and how the places compare with them.
+struct Compared<'a> {
+    targets: Vec<Target<'a>>,
+    /// For each place, the target for which it is most probable.
+    best: Vec<Scored>,
+    /// For places that certainly call targets, the one of these for which they are most probable.
+    callers: FxHashMap<u32, Scored>,
+}
+
 /// A place scored against the target for which it is most probable.
 #[derive(Clone)]
 struct Scored {
@@ -128,80 +156,135 @@ struct Scored {
 
 impl<'a> Sources<'a> {
     /// The places that may have to change with the targets, the most probable first, then in the order of paths and lines.
-    pub(crate) fn places(
-        &self,
-        tree: &Tree,
-        request: &Request,
-        scorer: &Scorer,
-    ) -> Result<Vec<Place>, Error> {
-        let (targets, best) = self.scored(request.targets, scorer)?;
-        let name_of = |target: &Target| (targets.len() > 1).then(|| self.name(target.candidate).to_owned());
+    pub(crate) fn places(&self, tree: &Tree, request: &Request, scorer: &Scorer) -> Result<Found, Error> {
+        let mut seen = FxHashSet::default();
+        let mut numbers: Vec<u32> =
+            request.targets.iter().filter_map(|unit| self.relations.number_of(*unit)).collect();
+        numbers.retain(|candidate| seen.insert(*candidate));
+        let changed = seen;
+        let Compared { targets, best, callers } = self.compared(&self.spread(&numbers), scorer)?;
+        let name_of = |candidate: u32| (numbers.len() > 1).then(|| self.name(candidate).to_owned());
         let is_wanted = |kind: Kind| request.kinds.is_empty() || request.kinds.contains(&kind);
-        let mut places = Vec::new();
+        let mut found = Found {
+            places: Vec::new(),
+            n_compared: targets.len(),
+            n_targets: numbers.len(),
+            n_more: 0,
+            has_uncounted: false,
+            more_by_kind: BTreeMap::new(),
+        };
         if request.is_change && is_wanted(Kind::Test) {
-            for target in targets.iter().filter(|target| self.class(target.candidate) == Class::Tests) {
-                let reason = Reason { target: name_of(target), ..Reason::new(Kind::Test, "changed itself") };
-                places.push(self.place(tree, target.candidate, 1.0, vec![reason]));
+            for target in numbers.iter().filter(|target| self.class(**target) == Class::Tests) {
+                if found.places.len() >= request.limit {
+                    found.add_more(Kind::Test);
+                    continue;
+                }
+                let reason = Reason { target: name_of(*target), ..Reason::new(Kind::Test, "changed itself") };
+                found.places.push(self.place(tree, *target, 1.0, vec![reason]));
             }
         }
-        let changed: FxHashSet<u32> = targets.iter().map(|target| target.candidate).collect();
         let mut order: Vec<(u32, Scored)> = (0..).zip(best).collect();
         order.retain(|(candidate, scored)| {
-            let is_shown =
-                scored.probability >= MIN_PROBABILITY || scored.features.has_evidence(self.class(*candidate));
+            let is_shown = !request.kinds.is_empty()
+                || scored.probability >= MIN_PROBABILITY
+                || scored.features.has_evidence(self.class(*candidate));
             is_shown && !changed.contains(candidate)
         });
         order.sort_by(|a, b| b.1.probability.total_cmp(&a.1.probability).then(a.0.cmp(&b.0)));
         let mut texts = Texts { sources: self, known: HashMap::new() };
-        // Those of one kind may be rare among all.
-        let n_looked_at = match request.kinds {
-            [] => request.limit.saturating_mul(LOOKED_AT),
-            _ => order.len(),
-        };
-        for (candidate, Scored { probability, target, features }) in order.into_iter().take(n_looked_at) {
-            if places.len() >= request.limit {
-                break;
-            }
-            let target = &targets[target];
-            let mut reasons = self.reasons(target, candidate, &features, &mut texts);
-            reasons.retain(|reason| is_wanted(reason.kind));
-            reasons.iter_mut().for_each(|reason| reason.target = name_of(target));
-            reasons.sort_by_key(|reason| reason.kind);
-            let is_prose = self.class(candidate) == Class::Documents;
-            let is_enough =
-                |reason: &Reason| !request.kinds.is_empty() || reason.kind != Kind::Similar || !is_prose;
-            if reasons.iter().any(is_enough) {
-                places.push(self.place(tree, candidate, probability, reasons));
-            }
-        }
-        places.truncate(request.limit);
-        places.iter_mut().zip(1..).for_each(|(place, rank)| place.rank = rank);
-        Ok(places)
-    }
-
-    /// The targets, and for each place the one for which it is most probable.
-    fn scored(&self, units: &[usize], scorer: &Scorer) -> Result<(Vec<Target<'_>>, Vec<Scored>), Error> {
-        let unknown = Scored { probability: 0.0, target: 0, features: Features::default() };
-        let mut best = vec![unknown; self.relations.len()];
-        let mut targets: Vec<Target> = Vec::new();
-        for unit in units.iter().take(MAX_TARGETS) {
-            let Some(candidate) = self.relations.number_of(*unit) else { continue };
-            if targets.iter().any(|target| target.candidate == candidate) {
+        let n_first = request.limit.saturating_mul(LOOKED_AT);
+        for (position, (candidate, scored)) in order.into_iter().enumerate() {
+            let (class, calls) = (self.class(candidate), callers.get(&candidate));
+            let is_full = found.places.len() >= request.limit;
+            if is_full && found.n_more >= MAX_COUNTED && calls.is_none() {
+                found.has_uncounted = true;
                 continue;
             }
+            // Those of one kind may be rare among all; further down, only what is known to have reasons is looked at.
+            let is_known = || calls.is_some() || scored.features.has_evidence(class);
+            if request.kinds.is_empty() && (is_full || position >= n_first) && !is_known() {
+                continue;
+            }
+            let is_prose = class == Class::Documents;
+            let mut reasons_for = |scored: &Scored| {
+                let target = &targets[scored.target];
+                let mut reasons = self.reasons(target, candidate, &scored.features, &mut texts);
+                reasons.retain(|reason| is_wanted(reason.kind));
+                reasons.iter_mut().for_each(|reason| reason.target = name_of(target.candidate));
+                reasons.sort_by_key(|reason| reason.kind);
+                let is_enough =
+                    |reason: &Reason| !request.kinds.is_empty() || reason.kind != Kind::Similar || !is_prose;
+                reasons.iter().any(is_enough).then_some(reasons)
+            };
+            let reasons = match (reasons_for(&scored), calls) {
+                (Some(reasons), _) => Some((scored.probability, reasons)),
+                // It may call another target than the one for which it is most probable.
+                (None, Some(calls)) => reasons_for(calls).map(|reasons| (calls.probability, reasons)),
+                (None, None) => None,
+            };
+            let Some((probability, reasons)) = reasons else { continue };
+            if !is_full {
+                found.places.push(self.place(tree, candidate, probability, reasons));
+                continue;
+            }
+            if calls.is_some()
+                && let Some(kind) = reasons
+                    .iter()
+                    .map(|reason| reason.kind)
+                    .find(|kind| [Kind::Test, Kind::Caller].contains(kind))
+            {
+                found.add_more(kind);
+            } else {
+                found.n_more += 1;
+            }
+        }
+        found.places.iter_mut().zip(1..).for_each(|(place, rank)| place.rank = rank);
+        Ok(found)
+    }
+
+    /// The targets that are compared: of too many, some of each file.
+    fn spread(&self, targets: &[u32]) -> Vec<u32> {
+        if targets.len() <= MAX_TARGETS {
+            return targets.to_vec();
+        }
+        let mut n_of_file: FxHashMap<u32, usize> = FxHashMap::default();
+        let mut by_round: Vec<(usize, u32)> = targets
+            .iter()
+            .map(|target| {
+                let n = n_of_file.entry(self.relations.candidates[*target as usize].file).or_default();
+                *n += 1;
+                (*n, *target)
+            })
+            .collect();
+        // Stable, so that files keep their order in each round.
+        by_round.sort_by_key(|(round, _)| *round);
+        by_round.into_iter().take(MAX_TARGETS).map(|(_, target)| target).collect()
+    }
+
+    fn compared(&self, candidates: &[u32], scorer: &Scorer) -> Result<Compared<'a>, Error> {
+        let unknown = Scored { probability: 0.0, target: 0, features: Features::default() };
+        let best = vec![unknown; self.relations.len()];
+        let mut found = Compared { targets: Vec::new(), best, callers: FxHashMap::default() };
+        for candidate in candidates.iter().copied() {
             let (target, all) = self.target(candidate)?;
-            for ((other, features), scored) in (0_u32..).zip(all).zip(&mut best) {
+            for ((other, features), best) in (0_u32..).zip(all).zip(&mut found.best) {
                 if other == candidate || self.is_left_out(candidate, other) {
                     continue;
                 }
                 let probability = scorer.probability(self.class(other), &features);
-                if probability > scored.probability {
-                    *scored = Scored { probability, target: targets.len(), features };
+                let scored = Scored { probability, target: found.targets.len(), features };
+                if scored.features.calls > 0.0
+                    && found.callers.get(&other).is_none_or(|known| known.probability < probability)
+                {
+                    found.callers.insert(other, scored.clone());
+                }
+                if probability > best.probability {
+                    *best = scored;
                 }
             }
-            targets.push(target);
+            found.targets.push(target);
         }
-        Ok((targets, best))
+        Ok(found)
     }
 
     /// Generated code changes with its source, and copies of others' code with theirs.
@@ -239,7 +322,10 @@ impl<'a> Sources<'a> {
         let mut add = |reason: Option<Reason>| reasons.extend(reason);
         match self.class(candidate) {
             Class::Tests => add(self.test_reason(target, candidate, features, texts)),
-            Class::Documents => add(self.documentation_reason(target, candidate, features, texts)),
+            Class::Documents => {
+                add(self.documentation_reason(target, candidate, features, texts));
+                add(self.script_reason(target, candidate, texts));
+            }
             Class::Code => {
                 let called = self.relations.callees[target.candidate as usize].iter();
                 let callers = self.relations.callers[target.candidate as usize].iter();
@@ -342,6 +428,19 @@ impl<'a> Sources<'a> {
         let lines = unit.start_line..=unit.start_line + place.n_lines;
         let line = texts.find(place.file, lines, |line| code_words(line).contains(&target.name))?;
         Some(Reason { line: Some(line), ..Reason::new(Kind::Doc, format!("names `{}`", target.name)) })
+    }
+
+    /// A file without definitions is compared like documentation, but its code may call the target.
+    fn script_reason(&self, target: &Target, candidate: u32, texts: &mut Texts) -> Option<Reason> {
+        let place = &self.relations.candidates[candidate as usize];
+        let file = &self.relations.files[place.file as usize];
+        if place.kind != UnitKind::Module || file.is_documentation {
+            return None;
+        }
+        let mut edges = self.relations.callers[target.candidate as usize].iter();
+        let edge = *edges.find(|edge| edge.other == candidate)?;
+        let kind = if place.is_test || file.is_test { Kind::Test } else { Kind::Caller };
+        Some(self.call_reason(kind, "calls it", candidate, edge, texts))
     }
 
     fn override_reason(&self, target: &Target, candidate: u32, features: &Features) -> Option<Reason> {
@@ -495,18 +594,32 @@ impl<'a> Sources<'a> {
         self.index.linked_unit(self.relations.candidates[candidate as usize].unit).name
     }
 
-    /// The commits that changed any of some units, newest first.
-    pub(crate) fn commits(&self, units: &[usize], limit: usize) -> Vec<CommitView> {
-        let changes = self.changes;
-        let candidates = units.iter().filter_map(|unit| self.relations.number_of(*unit));
-        let mut commits: Vec<u32> = candidates
-            .filter_map(|candidate| changes.of_candidate.get(candidate as usize))
-            .flatten()
-            .copied()
-            .collect();
+    /// The commits that changed any of some units, or a file, newest first.
+    pub(crate) fn commits(
+        &self,
+        units: &[usize],
+        file: Option<(usize, &str)>,
+        limit: usize,
+    ) -> Vec<CommitView> {
+        let Self { relations, changes, .. } = *self;
+        let candidates = units.iter().filter_map(|unit| relations.number_of(*unit));
+        let of_units = candidates.filter_map(|candidate| changes.of_candidate.get(candidate as usize));
+        // Many commits change a file, but none of its definitions.
+        let number = file.and_then(|(root, path)| {
+            relations.files.iter().position(|file| file.root == root && file.path == path)
+        });
+        let of_file = number.and_then(|number| changes.of_file.get(number));
+        let mut commits: Vec<u32> = of_units.chain(of_file).flatten().copied().collect();
         commits.sort_unstable();
         commits.dedup();
         commits.into_iter().take(limit).map(|commit| CommitView::full(changes.commit(commit))).collect()
+    }
+}
+
+impl Found {
+    fn add_more(&mut self, kind: Kind) {
+        self.n_more += 1;
+        *self.more_by_kind.entry(kind).or_default() += 1;
     }
 }
 

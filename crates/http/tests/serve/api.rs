@@ -1,12 +1,14 @@
 //! The API as programs use it.
 
 use std::io::{Read, Write};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use quarry_embed::{Embedder, StaticModel};
 use quarry_http::Progress;
 use serde_json::Value;
 
-use crate::fixture::{FILES, Reply, Served, Start, serve, serve_with};
+use crate::fixture::{FILES, Reply, Served, Start, serve, serve_all, serve_with};
 
 #[test]
 fn answers_are_those_of_the_command_line() {
@@ -487,5 +489,32 @@ fn answers_match_the_openapi_description() {
                 assert!(!reply.body.contains("unknown parameter"), "{path} {name}: {reply:?}");
             }
         }
+    }
+}
+
+#[test]
+fn commits_of_several_trees_name_theirs() {
+    let wire = [("wire.py", "def send(data):\n    return data\n")];
+    let files = [("src/pay.py", "def pay(price):\n    return price + 1\n")];
+    let paid = [("src/pay.py", "def pay(price):\n    return price\n")];
+    let commits = vec![("Start", paid.to_vec()), ("Charge one more", files.to_vec())];
+    let served = serve_all(&[("shop", &files), ("bank", &wire)], Start { commits, ..Start::default() });
+    let shop = served.directory().canonicalize().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let found = loop {
+        let found = served.get("/api/v1/commits?q=charge&tree=shop").json();
+        if found["results"][0].is_object() || Instant::now() > deadline {
+            break found;
+        }
+        thread::sleep(Duration::from_millis(50));
+    };
+    assert_eq!(found["results"][0]["tree"].as_str(), shop.to_str(), "{found}");
+    let found = served.get("/api/v1/commits?q=charge&tree=bank").json();
+    assert_eq!(found["results"].as_array().unwrap().len(), 0, "{found}");
+    assert_eq!(served.get("/api/v1/commits?q=charge&tree=none").status, 404);
+    for address in ["similar", "callers", "related"] {
+        let reply = served.get(&format!("/api/v1/{address}?path=wire.py&line=1"));
+        assert_eq!(reply.status, 404);
+        assert!(reply.body.contains("without tree=NAME, the first tree counts"), "{}", reply.body);
     }
 }

@@ -67,8 +67,12 @@ impl Workspace {
             Some(reason) => format!("not up to date ({reason}); the next search updates it"),
         };
         let precomputed = index.precomputed.values().max().copied().unwrap_or_default();
+        let vectors = match precomputed {
+            0 => "none".to_owned(),
+            n => format!("{n} of {}", counted(index.units, "unit")),
+        };
         let text = format!(
-            "{}: {} in {}, {state}\n{searched}model: {}\nvectors for re-ranking: of {precomputed} units\nunits by language: {}\nfiles left out: {}\n",
+            "{}: {} in {}, {state}\n{searched}model: {}\nvectors for re-ranking: {vectors}\nunits by language: {}\nfiles left out: {}\n",
             quoted(&root),
             counted(index.units, "unit"),
             counted(index.files, "file"),

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use quarry_index::Filter;
 use quarry_session::{DefinitionView, Tree, milliseconds, roots};
-use quarry_source::language_for;
 use quarry_text::counted;
 use quarry_walk::Checkout;
 use rustc_hash::FxHashSet;
@@ -329,7 +328,7 @@ impl RelatedTree {
         // Of revisions, the files that are here have not been removed since; what git no longer tracks may be here.
         let is_staged = comparison == Comparison::Staged;
         let is_wanted = |path: &str| {
-            language_for(path.as_ref(), b"").is_some()
+            quarry_source::language_for(path.as_ref(), b"").is_some()
                 && (is_staged || self.relations.units_of_file(0, path).is_empty())
         };
         let changes = quarry_history::changes_between(Path::new(&root), &comparison, &is_wanted)?;

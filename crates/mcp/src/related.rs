@@ -95,12 +95,8 @@ mod tests {
     fn targets_and_histories_of_several_trees_have_their_names() {
         let history = |root: &str| HistoryView {
             root: root.to_owned(),
-            commits: 0,
-            head: None,
-            complete: false,
-            cut: false,
-            shallow: false,
             problem: Some("no git repository".to_owned()),
+            ..HistoryView::default()
         };
         let target = DefinitionView {
             root: "/code/shop".to_owned(),

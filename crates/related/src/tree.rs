@@ -69,7 +69,7 @@ impl OpenOptions<'_> {
 }
 
 /// Extent of the history of a searched path.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HistoryView {
     /// Absolute path of the tree.

@@ -141,7 +141,7 @@ struct Compared<'a> {
     targets: Vec<Target<'a>>,
     /// For each place, the target for which it is most probable.
     best: Vec<Scored>,
-    /// For places that certainly call targets, the one of these for which they are most probable.
+    /// For places that certainly call targets, and for their tests, the target for which they are most probable.
     callers: FxHashMap<u32, Scored>,
 }
 
@@ -218,7 +218,7 @@ impl<'a> Sources<'a> {
             };
             let reasons = match (reasons_for(&scored), calls) {
                 (Some(reasons), _) => Some((scored.probability, reasons)),
-                // It may call another target than the one for which it is most probable.
+                // It may call another target than the one for which it is most probable, or test it.
                 (None, Some(calls)) => reasons_for(calls).map(|reasons| (calls.probability, reasons)),
                 (None, None) => None,
             };
@@ -227,7 +227,7 @@ impl<'a> Sources<'a> {
                 found.places.push(self.place(tree, candidate, probability, reasons));
                 continue;
             }
-            if calls.is_some()
+            if calls.is_some_and(|calls| calls.features.calls > 0.0)
                 && let Some(kind) = reasons
                     .iter()
                     .map(|reason| reason.kind)
@@ -273,7 +273,7 @@ impl<'a> Sources<'a> {
                 }
                 let probability = scorer.probability(self.class(other), &features);
                 let scored = Scored { probability, target: found.targets.len(), features };
-                if scored.features.calls > 0.0
+                if (scored.features.calls > 0.0 || target.reached.contains_key(&other))
                     && found.callers.get(&other).is_none_or(|known| known.probability < probability)
                 {
                     found.callers.insert(other, scored.clone());

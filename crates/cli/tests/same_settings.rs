@@ -147,7 +147,7 @@ fn all_interfaces_follow_the_settings_of_a_tree() {
     let mut client = Client::spawn(&[]);
     for (path, text) in files() {
         fixture.write(&format!("tree/{path}"), &text);
-        write(&client.directory.path().join("tree").join(path), &text);
+        write(client.directory.path().join("tree").join(path), &text);
     }
     for directory in [fixture.path("tree"), client.directory.path().join("tree")] {
         for other in ["http/header.py", "main.py"] {

@@ -118,7 +118,7 @@ impl Trees {
     ) -> Self {
         let (current, progress, changed) = (RwLock::default(), Mutex::default(), watch::Sender::default());
         Self {
-            names: unique_names(&names),
+            names: unique_names(names),
             defaults,
             links,
             status,

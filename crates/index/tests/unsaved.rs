@@ -56,7 +56,7 @@ fn check(trees: &[&str], model: Option<&Arc<dyn Embedder>>, changes: &[(&str, &s
         ("a/z.md", "# Hosts\n\nA host has a number.\n"),
         ("b/paper.py", "def fold(paper):\n    \"\"\"Fold a paper in half.\"\"\"\n    return paper.half()\n"),
     ] {
-        write(&directory.join(path), text);
+        write(directory.join(path), text);
     }
     let saved = open(&directory, trees, model);
     let texts: Vec<(PathBuf, String)> =
@@ -74,7 +74,7 @@ fn check(trees: &[&str], model: Option<&Arc<dyn Embedder>>, changes: &[(&str, &s
     let ahead: Vec<_> = QUERIES.iter().map(|query| found(&unsaved, query)).collect();
     let ahead_callers = ["dial", "connect"].map(|name| callers(&unsaved, name));
 
-    changes.iter().for_each(|(path, text)| write(&directory.join(path), text));
+    changes.iter().for_each(|(path, text)| write(directory.join(path), text));
     let expected = open(&directory, trees, model);
     for (query, ahead) in QUERIES.iter().zip(ahead) {
         let expected = found(&expected, query);
@@ -127,7 +127,7 @@ fn excluded_documents_are_left_out() {
         ("a/ignored.py", BREAD),
         ("a/.hidden.py", BREAD),
     ] {
-        write(&directory.join(path), text);
+        write(directory.join(path), text);
     }
     let index = open(&directory, &["a"], None);
     let split = SplitFiles::default();

@@ -414,7 +414,7 @@ mod tests {
         let problem = problem.unwrap();
         assert_eq!(log.unwrap().commits.len(), 2);
         let Problem::Older(text) = problem else { panic!("{problem:?}") };
-        assert!(text.ends_with(')') && text.contains("object not found"), "{text}");
+        assert!(text.ends_with(')') && text.contains("refs/heads/main"), "{text}");
         fs::write(&head, id).unwrap();
         fs::rename(tree.join(".git"), tree.join("git")).unwrap();
         let (log, problem, _) = look();

@@ -130,19 +130,27 @@ pub fn context(index: &Index, request: &ContextRequest) -> Result<Context, Error
         chosen.iter().map(|position| (*position, candidates[*position].text())).collect();
     let mut left =
         max_tokens.saturating_sub(chosen.iter().map(|position| candidates[*position].n_tokens).sum());
-    // The best results are named where they do not fit, the first one even if something else has to go.
-    for (position, candidate) in candidates.iter().enumerate().take(NEAREST) {
-        let n_tokens = count_tokens(&candidate.heading);
-        let is_covered = chosen.iter().any(|other| overlap(candidate, &candidates[*other]));
-        if !is_covered && (position == 0 || n_tokens <= left) {
-            left = left.saturating_sub(n_tokens);
-            pieces.push((position, candidate.heading.clone()));
+    let is_shown =
+        |position: &usize| chosen.iter().any(|other| overlap(&candidates[*position], &candidates[*other]));
+    let unshown: Vec<usize> =
+        (0..candidates.len().min(NEAREST)).filter(|position| !is_shown(position)).collect();
+    let heading_tokens = |position: usize| count_tokens(&candidates[position].heading);
+    // The first result is named even if it does not fit, the next ones if there is room.
+    if unshown.first() == Some(&0) {
+        left = left.saturating_sub(heading_tokens(0));
+    }
+    let shown: Vec<&Candidate> = chosen.iter().map(|position| &candidates[*position]).collect();
+    let related = related(index, &shown, left, prefixes)?;
+    left = left.saturating_sub(related.iter().map(|piece| count_tokens(piece)).sum());
+    for position in unshown {
+        let n_tokens = if position == 0 { 0 } else { heading_tokens(position) };
+        if n_tokens <= left {
+            left -= n_tokens;
+            pieces.push((position, candidates[position].heading.clone()));
         }
     }
     pieces.sort_by_key(|(position, _)| *position);
-    let mut pieces: Vec<String> = pieces.into_iter().map(|(_, piece)| piece).collect();
-    let shown: Vec<&Candidate> = chosen.iter().map(|position| &candidates[*position]).collect();
-    pieces.extend(related(index, &shown, left, prefixes)?);
+    let pieces = pieces.into_iter().map(|(_, piece)| piece).chain(related).collect();
     let text = fitting(pieces, *max_tokens);
     Ok(Context {
         text,

@@ -21,8 +21,8 @@ const NET: &str = "def connect(host):\n    return dial(host)\n";
 fn fixture() -> (TempDir, Vec<PathBuf>, OpenChoice) {
     let directory = tempfile::tempdir().unwrap();
     let trees = ["a", "b"].map(|name| directory.path().join(name)).to_vec();
-    write(&trees[0].join("net.py"), NET);
-    write(&trees[1].join("mail.py"), "def post(letter):\n    return stamp(letter)\n");
+    write(trees[0].join("net.py"), NET);
+    write(trees[1].join("mail.py"), "def post(letter):\n    return stamp(letter)\n");
     let user = UserDirectories::below(&directory.path().join("user"));
     (directory, trees, OpenChoice { user, ..OpenChoice::default() })
 }
@@ -40,15 +40,15 @@ fn names(query: &str) -> impl Fn(&Tree, &Snapshot) -> Result<Vec<String>, Sessio
 #[test]
 fn settings_of_each_tree_and_of_the_user_apply() {
     let (_directory, trees, choice) = fixture();
-    write(&trees[0].join(".quarry.toml"), "globs = [\"!old*\"]\nlimit = 1\n");
-    write(&trees[0].join("old.py"), "def connect_old(host):\n    return dial(host)\n");
-    write(&trees[1].join("old.py"), "def connect_too(host):\n    return dial(host)\n");
+    write(trees[0].join(".quarry.toml"), "globs = [\"!old*\"]\nlimit = 1\n");
+    write(trees[0].join("old.py"), "def connect_old(host):\n    return dial(host)\n");
+    write(trees[1].join("old.py"), "def connect_too(host):\n    return dial(host)\n");
     let session = Session::new(trees.clone(), choice.clone());
     let found = session.ask(None, &|_| {}, names("connect")).unwrap();
     assert_eq!(found, ["connect", "connect_too"], "the limit is of one tree alone");
     let session = Session::new(trees[..1].to_vec(), choice.clone());
     assert_eq!(session.ask(None, &|_| {}, names("connect")).unwrap(), ["connect"]);
-    write(&trees[1].join(".quarry.toml"), "limit = many\n");
+    write(trees[1].join(".quarry.toml"), "limit = many\n");
     let strict = Session::new(trees.clone(), choice.clone());
     let problem = strict.snapshot(None, &|_| {}).err().unwrap().to_string();
     assert!(problem.contains(".quarry.toml:1:"), "{problem}");
@@ -78,9 +78,9 @@ fn a_tree_stays_open_until_something_changes() {
     n_changes.fetch_add(1, Ordering::SeqCst);
     let next = now();
     assert!(!Arc::ptr_eq(&old, &next));
-    write(&trees[0].join("new.py"), "def listen(port):\n    return bind(port)\n");
+    write(trees[0].join("new.py"), "def listen(port):\n    return bind(port)\n");
     assert_eq!(session.ask(Some(Instant::now()), &|_| {}, names("listen")).unwrap()[0], "listen");
-    write(&trees[0].join(".quarry.toml"), "globs = [\"!new.py\"]\n");
+    write(trees[0].join(".quarry.toml"), "globs = [\"!new.py\"]\n");
     assert!(
         !session.ask(Some(Instant::now()), &|_| {}, names("listen")).unwrap().contains(&"listen".to_owned())
     );
@@ -158,7 +158,7 @@ fn a_server_answers_from_the_index_as_it_is_while_that_is_refreshed() {
     let index = fs::read_dir(directory.path().join("user/cache/index")).unwrap().next().unwrap().unwrap();
     let lock = fs::File::options().append(true).open(index.path().join("lock")).unwrap();
     lock.lock().unwrap();
-    write(&trees[0].join("new.py"), "def listen(port):\n    return bind(port)\n");
+    write(trees[0].join("new.py"), "def listen(port):\n    return bind(port)\n");
     let stale = (false, Some(vec![(0, "new.py".to_owned())]));
     let (begun, restarted) = (Instant::now(), start());
     for session in [&session, &session, &restarted] {

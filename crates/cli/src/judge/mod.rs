@@ -73,12 +73,12 @@ pub struct PlanArgs {
 impl PlanArgs {
     fn open(&self) -> anyhow::Result<Plan> {
         match BuildPlan::is_at(&self.plan) {
-            true => self.from_build(),
+            true => self.open_build(),
             false => Ok(Plan::open(&self.plan, self.ledger.as_deref())?),
         }
     }
 
-    fn from_build(&self) -> anyhow::Result<Plan> {
+    fn open_build(&self) -> anyhow::Result<Plan> {
         let build = BuildPlan::open(&self.plan)?;
         let out = match self.ledger.as_deref().and_then(Path::parent) {
             Some(directory) => directory.to_owned(),

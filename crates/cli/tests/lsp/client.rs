@@ -33,9 +33,9 @@ impl Client {
     pub(crate) fn spawn(arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         for (path, text) in [("tree/net.py", NET), ("tree/main.py", MAIN)] {
-            write(&directory.path().join(path), text);
+            write(directory.path().join(path), text);
         }
-        write(&directory.path().join("secret.py"), "def secret():\n    return 42\n");
+        write(directory.path().join("secret.py"), "def secret():\n    return 42\n");
         let mut process = quarry(directory.path())
             .arg("lsp")
             .args(arguments)

@@ -89,7 +89,7 @@ fn symbols_are_found_by_names_and_descriptions() {
 fn lenses_count_the_tests_of_what_is_saved() {
     let mut client = Client::spawn(&[]);
     let test = "from net import connect\n\n\ndef test_connect():\n    assert connect('a')\n";
-    write(&client.directory.path().join("tree/test_net.py"), test);
+    write(client.directory.path().join("tree/test_net.py"), test);
     client.initialize(&["tree"], json!({}));
     let uri = client.uri("tree/net.py");
     let lenses = client.result("textDocument/codeLens", json!({"textDocument": {"uri": uri}}));
@@ -346,7 +346,7 @@ fn an_answer_that_does_not_wait_for_the_update_of_the_index_names_the_changed_fi
     client.search("open a socket");
     let lock = File::options().append(true).open(client.path("index/lock")).unwrap();
     lock.lock().unwrap();
-    write(&client.path("tree/mail.py"), "def post(letter):\n    return stamp(letter)\n");
+    write(client.path("tree/mail.py"), "def post(letter):\n    return stamp(letter)\n");
     client.notify("workspace/didChangeWatchedFiles", json!({"changes": []}));
     let stale = client.execute("quarry.search", json!([{"query": "post a letter"}]));
     assert_eq!(

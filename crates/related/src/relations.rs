@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::signals::{code_words, hash, literals, name_words, stem_words};
 
 /// Incremented when the same files lead to other relations.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Maximum size of the file, in bytes.
 const MAX_BYTES: u64 = 2 << 30;

@@ -238,7 +238,7 @@ fn explain_histories(subject: &Subject, tree: &Tree, found: &Related) {
     }
 }
 
-/// What the limit leaves out.
+/// Note on the places beyond the limit.
 fn more_text(n_shown: usize, more: &More, kinds: &[Kind]) -> String {
     let n_all = n_shown + more.places;
     let at_least = if more.complete { "" } else { "more than " };

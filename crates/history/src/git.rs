@@ -225,7 +225,7 @@ fn canonical(path: &Path) -> Result<PathBuf, GitError> {
 }
 
 /// An entry by which a `.git` directory takes its commits from another repository. That it borrows objects, as
-/// `git clone --shared` does, is no such entry: which commits it has, its own references say.
+/// `git clone --shared` does, is allowed: its own references determine its commits.
 fn leading_out(dot_git: &Path) -> Option<PathBuf> {
     let common = dot_git.join("commondir");
     if common.symlink_metadata().is_ok() {

@@ -306,7 +306,7 @@ pub(crate) fn unit_at(tree: &Tree, position: &Position) -> Result<Hit, Problem> 
     })
 }
 
-/// What to do about a position that is not found because it is in another tree than the first.
+/// Advice on a position that is not found because it is in another tree than the first.
 pub(crate) fn tree_hint(tree: &Tree) -> &'static str {
     if tree.n_paths() > 1 {
         "; without tree=NAME, the first tree counts (/api/v1/trees lists all)"

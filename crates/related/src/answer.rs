@@ -138,7 +138,7 @@ pub struct Related {
     /// Number of files that the change removes, which are not compared.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub removed_files: Option<usize>,
-    /// What is left out of the answer, in words.
+    /// Notes on omissions.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub notes: Vec<String>,
     /// Extent of the history of each tree.
@@ -348,12 +348,12 @@ impl RelatedTree {
     }
 }
 
-/// What a subject stands for.
+/// The definitions that a subject stands for.
 #[derive(Default)]
 struct Targets {
     /// Numbers of units.
     units: Vec<usize>,
-    /// Number of files that are no longer there.
+    /// Number of removed files.
     n_removed: usize,
 }
 

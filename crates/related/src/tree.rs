@@ -84,7 +84,7 @@ pub struct HistoryView {
     pub cut: bool,
     /// True if older commits are missing in the clone.
     pub shallow: bool,
-    /// Why there is no history, an older one, or one without some commits.
+    /// Reason why the history is missing, outdated or incomplete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
     /// True if the reading was interrupted.
@@ -205,7 +205,7 @@ pub(crate) enum Problem {
     Gone(String),
     /// New commits cannot be read.
     Older(String),
-    /// What was read cannot be kept.
+    /// The history cannot be kept.
     #[cfg_attr(not(feature = "git"), allow(dead_code, reason = "such a build reads nothing"))]
     Unkept(String),
 }
@@ -224,7 +224,7 @@ pub(crate) fn roots_of(tree: &Tree) -> Vec<String> {
 }
 
 /// Reads what is new in the histories of some directories into the caches. Returns whether there was anything, and by
-/// directory why there is no history, or an older one.
+/// directory why the history is missing or outdated.
 pub(crate) fn read_histories(roots: &[String], options: &OpenOptions) -> (bool, HashMap<String, Problem>) {
     let (mut any_is_new, mut problems) = (false, HashMap::new());
     for root in roots {

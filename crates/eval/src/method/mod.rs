@@ -41,7 +41,7 @@ use std::sync::Arc;
 
 /// A method over a fixed corpus.
 pub trait Scorer: Send + Sync {
-    /// What the scores are: similarities, unless a method overrides it.
+    /// Scale of the scores: similarities, unless a method overrides it.
     fn scale(&self) -> Scale {
         Scale::Similarity
     }

@@ -168,7 +168,7 @@ impl<'a> Modules<'a> {
         targets
     }
 
-    /// Returns whether an import is in the test code of a file that is no test itself.
+    /// Returns whether an import is in the test code of a file that is not a test itself.
     fn is_in_tests(&self, import: &Import, row: usize) -> bool {
         let table = &self.index.table;
         if table.files[row].flags().contains(FileFlags::TEST) {

@@ -87,7 +87,6 @@ pub struct Conventions {
 /// Values of measures for every query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
-    /// The measures.
     pub measures: Vec<Measure>,
     /// Query ids in ascending order, with one value per measure.
     pub queries: Vec<(String, Vec<f64>)>,

@@ -19,7 +19,6 @@ const CHUNK: usize = 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair<'a> {
     pub query: &'a str,
-    /// A function or snippet.
     pub code: &'a str,
     /// Codes are ranked among those of their group.
     pub group: &'a str,
@@ -36,7 +35,6 @@ pub struct Options {
     pub maximum_share: f32,
 }
 
-/// Negatives of pairs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Negatives {
     /// For each pair, the pairs whose codes are its negatives, in the order of the method; none without a query.

@@ -26,7 +26,6 @@ const COIR_GROUPS: [(&str, &str, &str); 4] = [
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResultFormat {
-    /// CoIR.
     Coir,
     Mteb,
 }
@@ -36,7 +35,6 @@ pub enum ResultFormat {
 pub struct About<'a> {
     /// Name of the task or data set.
     pub task: &'a str,
-    /// Split that was evaluated.
     pub split: &'a str,
     /// Time that the evaluation took.
     pub seconds: f64,

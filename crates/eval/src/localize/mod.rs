@@ -111,13 +111,9 @@ pub struct Directories<'a> {
 /// The candidates of a search for an issue, with their features.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Candidates {
-    /// Id of the issue.
     pub id: String,
-    /// Its repository.
     pub repository: String,
-    /// Its source.
     pub source: String,
-    /// Its gold functions.
     pub gold: Vec<String>,
     /// The features of its text, in the order of [`TEXT_FEATURES`](quarry_index::issue::kind::TEXT_FEATURES).
     pub text: Vec<f32>,
@@ -141,16 +137,12 @@ pub struct Candidates {
 pub struct Answer {
     /// The first [`DEPTH`] entities of each level, best first.
     pub found: Levels<Vec<String>>,
-    /// The changed lines, if the issue has any.
     pub lines: Option<FoundLines>,
-    /// Time of the search.
     pub time: Duration,
 }
 
-/// An evaluated issue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EvaluatedIssue {
-    /// Index of the issue.
     pub issue: usize,
     /// Gold entities of each level: at least one function, or else changed lines.
     pub gold: Levels<Vec<String>>,
@@ -183,7 +175,6 @@ impl LeftOut {
     }
 }
 
-/// Issues and results.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
     /// In the order of the issues.
@@ -368,7 +359,6 @@ fn clone_of(mirrors: &[PathBuf], name: &str) -> Result<PathBuf, EvalError> {
     })
 }
 
-/// A repository with issues.
 struct Repository<'a> {
     issues: &'a [Issue],
     clone: &'a Path,
@@ -376,7 +366,6 @@ struct Repository<'a> {
     place: &'a Path,
 }
 
-/// Queries of a commit.
 struct CommitQueries<'a> {
     issues: &'a [Issue],
     finders: &'a [Finder<'a>],
@@ -569,7 +558,6 @@ pub(crate) struct CommitIndexes<'a> {
 }
 
 impl CommitIndexes<'_> {
-    /// The directory with the files of the commit.
     pub(crate) fn tree(&self) -> &Path {
         self.tree
     }

@@ -69,7 +69,6 @@ pub struct Summaries {
 }
 
 impl Summaries {
-    /// Those of a level.
     pub fn get(&self, level: Level) -> &Summary {
         match level {
             Level::Functions => &self.functions,
@@ -214,7 +213,6 @@ pub fn report(
     })
 }
 
-/// Measures by which methods are compared.
 pub fn compared() -> Vec<Measure> {
     let accuracy = [1, 5, 10, 20].map(Measure::Accuracy);
     accuracy.into_iter().chain([Measure::ReciprocalRank(None), Measure::Ndcg(Some(10))]).collect()

@@ -34,12 +34,7 @@ pub enum Method {
     /// `chat:MODEL`, or `chat(MODEL, judge = …, language = …, prompts = DIR, temperature = …)`: a chat model that decides for each pair whether it matches.
     Chat(ChatModel),
     /// `vectors:FOLDER`, or `vectors(FOLDER, similarity = dot)`: [`super::Precomputed`].
-    Vectors {
-        /// Directory with the vectors and their ids.
-        directory: PathBuf,
-        /// Similarity of two vectors.
-        similarity: Similarity,
-    },
+    Vectors { directory: PathBuf, similarity: Similarity },
     /// `run:FILE`: [`super::RunScores`].
     Run(PathBuf),
     /// `mean(…)`, `max-abs(…)`, `rrf(…, k = 60)`, `zscore(…)`: [`Fusion::combine`].
@@ -50,21 +45,16 @@ pub enum Method {
     },
     /// `rerank(FIRST, SECOND, depth = 100)`: [`super::Reranked`].
     Rerank {
-        /// Method that finds candidates.
         first: Box<Method>,
         /// Method that re-ranks the candidates.
         second: Box<Method>,
-        /// Number of candidates.
         depth: usize,
     },
 }
 
-/// A model behind an embeddings API.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ApiModel {
-    /// Name of the model on its server.
     pub model: String,
-    /// Prefix of queries.
     pub query_prefix: String,
     pub document_prefix: String,
     /// Requested length of vectors; `None` for the model's own.
@@ -74,7 +64,6 @@ pub struct ApiModel {
 /// A chat model that judges pairs of a query and a document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatModel {
-    /// Name of the model on its server.
     pub model: String,
     /// Name of the judge whose question is used.
     pub judge: String,
@@ -149,7 +138,6 @@ impl Method {
         paths
     }
 
-    /// Returns whether it asks chat models.
     pub fn asks_chat_models(&self) -> bool {
         self.leaves().iter().any(|leaf| matches!(leaf, Method::Chat(_)))
     }
@@ -160,7 +148,6 @@ impl Method {
         self.with_paths(&|path| directory.join(path))
     }
 
-    /// The same method with other paths.
     #[must_use]
     pub fn with_paths(self, located: &dyn Fn(&Path) -> PathBuf) -> Self {
         match self {

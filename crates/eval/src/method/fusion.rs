@@ -90,7 +90,6 @@ fn tied_groups(
     })
 }
 
-/// Methods with fused scores.
 pub struct Fused {
     fusion: Fusion,
     parts: Vec<(f64, Box<dyn Scorer>)>,

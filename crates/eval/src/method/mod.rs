@@ -112,13 +112,11 @@ impl<'a> From<&'a Benchmark> for Corpus<'a> {
     }
 }
 
-/// The name of a model that a method uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelName<'a> {
     /// The built-in model, or the one that replaces it.
     Builtin,
     Path(&'a Path),
-    /// The model behind an API.
     Api(&'a ApiModel),
     /// The model that re-ranks results with `--quality best`.
     Reranker,

@@ -13,9 +13,7 @@ use std::collections::HashSet;
 /// Work that can be done on each text separately is done once per text: a cross-encoder tokenizes it, a siamese
 /// matcher computes a vector, a chat model formats part of a prompt. The rest is done for every pair.
 pub trait PairScorer: Send + Sync {
-    /// A prepared query.
     type Query: Send + Sync;
-    /// A prepared document.
     type Document: Send + Sync;
 
     const SCALE: Scale;
@@ -42,7 +40,6 @@ pub trait PairScorer: Send + Sync {
     fn score_pairs(&self, pairs: &[(&Self::Query, &Self::Document)]) -> Result<Vec<f32>, EvalError>;
 }
 
-/// Documents prepared at a time.
 const DOCUMENTS_PER_CALL: usize = 512;
 
 /// A pair scorer as a method over a corpus: of all pairs, or of candidates only.

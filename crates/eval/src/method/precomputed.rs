@@ -10,10 +10,8 @@ use rayon::prelude::*;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Similarity of two vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Similarity {
-    /// Cosine of the angle.
     #[default]
     Cosine,
     /// Dot product, for models trained with it (CodeBERT on AdvTest, Query4Code).

@@ -50,7 +50,6 @@ impl Scorer for Bm25 {
     }
 }
 
-/// Precision of the vectors of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
     /// 8 bits per value, as in an index, to measure search.

@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 pub struct Cell {
     /// Everything that the result depends on.
     pub identity: Identity,
-    /// The result.
     pub outcome: Outcome,
     /// Queries by part and id; empty for protocols that do not rank all documents of a benchmark.
     pub queries: BTreeMap<String, BTreeMap<String, RankedQuery>>,
@@ -25,11 +24,8 @@ pub struct Cell {
 /// A query, and the document that a method ranked first for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankedQuery {
-    /// Text of the query.
     pub text: String,
-    /// Class of the query by each property.
     pub properties: BTreeMap<Property, String>,
-    /// The document with the highest score.
     pub first: FirstDocument,
     /// The judged documents by id, if the plan says how often their labels err.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -110,7 +106,6 @@ impl Store {
         Ok(Self { cells, models, _lock: lock })
     }
 
-    /// The directory of trained models.
     pub(super) fn models(&self) -> PathBuf {
         self.models.clone()
     }
@@ -145,11 +140,8 @@ impl Store {
 /// A method on a part of a data set, whose queries are read from the cells.
 #[derive(Debug, Clone, Copy)]
 pub struct QueryCells<'a> {
-    /// The data set.
     pub dataset: &'a DatasetResults,
-    /// A part of it.
     pub part: &'a PartResults,
-    /// A method of the part.
     pub method: &'a MethodResults,
 }
 

@@ -44,7 +44,6 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Heading of the page.
     pub title: String,
     /// Markdown before the first data set.
     #[serde(default)]
@@ -56,7 +55,6 @@ pub struct Plan {
     /// Resampling of intervals and p-values.
     #[serde(default)]
     pub bootstrap: Bootstrap,
-    /// Models to train.
     #[serde(default)]
     pub training: Vec<TrainingPlan>,
     /// Data sets to measure on.
@@ -72,7 +70,6 @@ pub struct DatasetPlan {
     /// Markdown below it.
     #[serde(default)]
     pub description: String,
-    /// Name of the protocol.
     #[serde(default = "full_corpus")]
     pub protocol: String,
     /// Files by the protocol's roles. Checkouts are not included: their directory is specified when the plan is run.
@@ -100,7 +97,6 @@ pub struct DatasetPlan {
     pub references: Vec<Reference>,
 }
 
-/// One path or several.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Paths(pub Vec<PathBuf>);
 

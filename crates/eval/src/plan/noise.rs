@@ -14,9 +14,7 @@ use std::path::Path;
 /// A document that was judged, and where a method ranks it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JudgedRank {
-    /// Id of the document.
     pub document: String,
-    /// Its grade.
     pub grade: i32,
     /// Its rank, from 1; equal scores in the order of ids, greater first.
     pub rank: usize,

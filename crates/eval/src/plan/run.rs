@@ -30,7 +30,6 @@ pub struct Locations {
     pub repositories: Vec<PathBuf>,
 }
 
-/// Progress of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// The method was measured before, or the model trained.

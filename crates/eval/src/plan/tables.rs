@@ -76,7 +76,6 @@ impl DatasetResults {
 }
 
 impl TrainingResults {
-    /// Results of training, for each combination of the grid.
     fn rows(&self) -> impl Iterator<Item = [String; 7]> + '_ {
         self.combinations.iter().enumerate().map(|(index, combination)| {
             let TrainedCombination { settings, mean, deviation, epochs } = combination;
@@ -172,7 +171,6 @@ impl DatasetResults {
         shared.map(|measure| (measure.clone(), table(measure))).collect()
     }
 
-    /// Reference points: results of others.
     pub fn references_table(&self) -> Table {
         let measures: BTreeSet<&String> =
             self.references.iter().flat_map(|reference| reference.values.keys()).collect();

@@ -43,7 +43,6 @@ fn read(plan: &str) -> Result<Plan, String> {
     Plan::read(&directory.path().join("plan.toml")).map_err(|error| error.to_string())
 }
 
-/// Data and checkouts for the plan.
 fn data() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     write(

@@ -75,7 +75,6 @@ pub(super) static DISTRACTORS_PROTOCOL: Protocol = Protocol {
     },
 };
 
-/// The candidates for one query.
 pub(super) struct Candidates<'a> {
     pub query: &'a Query,
     /// Indices in the corpus: distractors, then relevant documents.

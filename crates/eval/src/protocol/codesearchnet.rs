@@ -130,7 +130,6 @@ pub(super) const FUNCTIONS: &[&str] =
 
 const ANNOTATIONS: Role = Role::required("annotations", &["csn99"], "annotationStore.csv");
 
-/// The CodeSearchNet challenge.
 pub(super) static CSN99_NDCG: Protocol = Protocol {
     name: "csn99-ndcg",
     source: "CodeSearchNet, relevanceeval.py",

@@ -151,7 +151,6 @@ fn run(request: &Request<'_>, discrepancy: &str, by_positives: Vec<usize>) -> Re
     Ok(outcome)
 }
 
-/// A measure with the cut-off of the released scripts.
 fn cut_off(request: &Request<'_>, measure: Measure) -> Measure {
     let k = match (request.options.as_released, request.protocol.name) {
         (false, _) => return measure,

@@ -23,7 +23,6 @@ const MEASURES: [Measure; 4] = [
     Measure::Recall(10),
 ];
 
-/// Any benchmark.
 pub(super) static FULL_CORPUS: Protocol = Protocol {
     name: "full-corpus",
     source: "CoSQA, CoSQA+, BEIR",

@@ -52,10 +52,8 @@ pub(super) static GECS: Protocol = Protocol {
 /// The languages of CodeSearchNet that are not in the training data.
 const LANGUAGES: [&str; 5] = ["go", "java", "javascript", "php", "ruby"];
 
-/// Formats of the sets of CodeSearchNet.
 const CSN: &[&str] = &["gecs", "codesearchnet", "codesearchnet-huggingface"];
 
-/// One test set.
 struct Set {
     name: &'static str,
     queries: Vec<Query>,

@@ -16,7 +16,6 @@ const DEV: Role = Role::optional(
     "labeled pairs on which another threshold is chosen",
 );
 
-/// Any labeled pairs.
 pub(super) static PAIR_MATCHING: Protocol = Protocol {
     name: "pair-matching",
     source: "CoSQA, GenCodeSearchNet section 5",
@@ -54,7 +53,6 @@ pub(super) static COSQA_QA: Protocol = Protocol {
     run: |request| Ok(labeled(request)?.with_discrepancies(&["P9"])),
 };
 
-/// CodeXGLUE's WebQueryTest.
 pub(super) static WEBQUERYTEST: Protocol = Protocol {
     name: "webquerytest",
     source: "CodeXGLUE NL-code-search-WebQuery, CoSQA",

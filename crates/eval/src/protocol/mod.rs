@@ -39,7 +39,6 @@ pub struct Protocol {
     pub source: &'static str,
     /// Description of ranking and measures, and departures from the source.
     pub about: &'static str,
-    /// Inputs by role.
     pub roles: &'static [Role],
     /// Default measures of rankings; empty for verdicts, whose measures are fixed.
     pub measures: &'static [Measure],
@@ -108,18 +107,15 @@ impl Protocol {
         })
     }
 
-    /// The input with this name.
     pub fn role(&self, name: &str) -> Option<&'static Role> {
         self.roles.iter().find(|role| role.name == name)
     }
 }
 
-/// An input of a protocol.
 #[derive(Debug)]
 pub struct Role {
     /// Name on the command line, without `--`.
     pub name: &'static str,
-    /// Kind of files that it names.
     pub kind: RoleKind,
     /// Names of the formats that its files may have; any if empty.
     pub formats: &'static [&'static str],
@@ -129,7 +125,6 @@ pub struct Role {
     pub about: &'static str,
 }
 
-/// Kind of files that a [`Role`] names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoleKind {
     /// Data sets: files, or directories in a layout of several files.

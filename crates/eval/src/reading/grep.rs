@@ -107,7 +107,6 @@ impl Files {
     }
 }
 
-/// A policy on the files of a tree.
 pub struct GrepPolicy<'a> {
     pub grep: Grep,
     pub files: &'a Files,

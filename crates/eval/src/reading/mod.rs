@@ -24,7 +24,6 @@ pub const BUDGETS: [usize; 5] = [1_000, 2_000, 4_000, 8_000, 16_000];
 /// Tokens after which an agent stops reading.
 pub const MAX_TOKENS: usize = 64_000;
 
-/// Counts the tokens of a text.
 pub type CountTokens<'a> = &'a (dyn Fn(&str) -> usize + Sync);
 
 /// A question, and the functions of which any answers it.
@@ -39,7 +38,6 @@ pub struct Question {
     pub gold: Vec<GoldFunction>,
 }
 
-/// A function that answers a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GoldFunction {
     /// Path relative to the tree, `/` between its parts.

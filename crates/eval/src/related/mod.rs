@@ -37,7 +37,6 @@ const MIN_EARLIER: usize = 50;
 /// Number of top places kept of each ranking.
 pub const DEPTH: usize = 50;
 
-/// Sampling options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelatedOptions {
     /// Maximum number of commits sampled per repository.
@@ -54,12 +53,10 @@ impl Default for RelatedOptions {
     }
 }
 
-/// A place of a tree.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SampledPlace {
     /// Number of its file.
     pub file: u32,
-    /// Kind of place.
     pub class: Class,
     /// True if there is evidence, so that the place would be shown.
     pub has_evidence: bool,
@@ -70,7 +67,6 @@ pub struct SampledPlace {
 /// A function that a commit changed, with all places of the tree before it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Sample {
-    /// The commit.
     pub commit: String,
     /// Position of the function among `places`.
     pub target: u32,
@@ -78,7 +74,6 @@ pub struct Sample {
     pub gold: Vec<u32>,
     /// Numbers of the files that the commit changed.
     pub files: Vec<u32>,
-    /// All places.
     pub places: Vec<SampledPlace>,
     /// The first places by each of [`FLOORS`].
     pub floors: Vec<Vec<u32>>,
@@ -95,16 +90,13 @@ impl Sample {
     }
 }
 
-/// The samples of a repository.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct RepositorySamples {
     version: u32,
     features: Vec<String>,
-    /// Its name.
     pub name: String,
     /// The most frequent language among the repository's files.
     pub language: String,
-    /// The samples.
     pub samples: Vec<Sample>,
 }
 
@@ -276,7 +268,6 @@ mod tests {
 
     use super::*;
 
-    /// Knows nothing.
     struct Same;
 
     impl Embedder for Same {

@@ -37,9 +37,7 @@ const RANKING_PENALTY: f64 = 0.003;
 
 /// A question with the candidates that a search finds.
 pub struct Question {
-    /// Index of its table.
     pub table: usize,
-    /// Short name of its repository.
     pub repository: String,
     wants_file: Option<bool>,
     teaches_ranking: bool,

@@ -37,29 +37,20 @@ pub struct RepoSearchScores {
     pub repositories: Vec<RepositoryScores>,
 }
 
-/// Scores on one repository.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RepositoryScores {
-    /// Short name of the repository.
     pub name: String,
-    /// Number of units in the index.
     pub units: usize,
-    /// Time to build the index.
     pub index_time: Duration,
     /// One entry per query with an answer, in the order of the table.
     pub queries: Vec<QueryScore>,
 }
 
-/// Score of one query.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct QueryScore {
-    /// Short name of the repository.
     pub repository: String,
-    /// Category of the question.
     pub category: String,
-    /// Text of the query.
     pub query: String,
-    /// [`ndcg`] of its results.
     pub ndcg: f64,
     /// [`quarry_index::SearchResponse::confidence`].
     pub confidence: f32,

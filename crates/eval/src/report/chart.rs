@@ -9,14 +9,12 @@ pub struct Bar {
     pub label: String,
     /// Length of the bar, 0 to 1.
     pub value: f64,
-    /// Ends of its interval, if it has one.
     pub interval: Option<(f64, f64)>,
 }
 
 /// Named points; those of at least 5 cases are joined by a line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Name of the line.
     pub label: String,
     /// Points from left to right: position, height from 0 to 1, and number of cases.
     pub points: Vec<(f64, f64, usize)>,
@@ -25,7 +23,6 @@ pub struct Series {
 /// Named points of any heights from 0, joined by a line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// Name of the line.
     pub label: String,
     /// Position and height of each point, from left to right.
     pub points: Vec<(f64, f64)>,

@@ -20,7 +20,6 @@ pub fn question(header: &Header) -> Option<String> {
     question_of_commit(header, Scopes::Kept).ok()
 }
 
-/// Collects queries from commits.
 pub struct CommitQuestions<'a> {
     functions: &'a Functions<'a>,
     /// Indices of functions by path and name.
@@ -31,7 +30,6 @@ pub struct CommitQuestions<'a> {
 }
 
 impl<'a> CommitQuestions<'a> {
-    /// For the functions of the searched tree.
     pub fn new(functions: &'a Functions<'a>) -> Self {
         let mut by_name: HashMap<(&str, &str), Vec<usize>> = HashMap::new();
         for (number, function) in functions.all.iter().enumerate() {
@@ -56,7 +54,6 @@ impl<'a> CommitQuestions<'a> {
         self.len() == 0
     }
 
-    /// Adds the queries of some commits.
     pub fn add(&mut self, commits: &[Commit]) {
         use rayon::prelude::*;
         let changed: Vec<Vec<(&str, String)>> = commits.par_iter().map(changed_functions).collect();

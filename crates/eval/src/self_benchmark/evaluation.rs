@@ -23,15 +23,12 @@ use crate::spans::{CodeSpan, K};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// A view is being indexed.
     Indexing,
     /// A query was searched with a variant.
     Asked,
 }
 
-/// A repository, and the models for searching it.
 pub struct Repository<'a> {
-    /// Root directory.
     pub root: &'a Path,
     /// Files below the root ([`super::tree::read`]).
     pub files: &'a [SourceFile],
@@ -44,7 +41,6 @@ pub struct Repository<'a> {
 pub struct Units {
     /// Path, lines and name of each.
     pub hits: Vec<Hit>,
-    /// Source text of each.
     pub texts: Vec<String>,
 }
 

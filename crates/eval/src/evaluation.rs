@@ -107,6 +107,16 @@ pub struct Summary {
 }
 
 impl Evaluation {
+    /// An evaluation without queries.
+    pub(crate) fn new(measures: Vec<Measure>) -> Self {
+        Self { measures, queries: Vec::new(), confidences: Vec::new() }
+    }
+
+    pub(crate) fn push(&mut self, query: String, values: Vec<f64>, confidence: Confidence) {
+        self.queries.push((query, values));
+        self.confidences.push(confidence);
+    }
+
     /// Values of the measure at index `measure` in `measures`, one per query.
     pub fn values(&self, measure: usize) -> Vec<f64> {
         self.queries.iter().map(|(_, values)| values[measure]).collect()
@@ -247,8 +257,7 @@ pub fn evaluate_method(
             MetricsError::NoQueries { remedy: "no query has a relevant document; check the qrels" }.into()
         );
     }
-    let mut queries = Vec::with_capacity(judged.len());
-    let mut confidences = Vec::with_capacity(judged.len());
+    let mut found = Evaluation::new(measures.to_vec());
     for batch in judged.chunks(QUERIES_PER_BATCH) {
         let queries_of_batch: Vec<&Query> = batch.iter().map(|(query, _)| asked[query.as_str()]).collect();
         let scores = scorer.scores(&queries_of_batch)?;
@@ -262,13 +271,13 @@ pub fn evaluate_method(
             let ranking = rank_judged(&ids, scores, &judged_positions, conventions.ties)?;
             Ok(((*query).clone(), values(measures, ranking, judged, conventions)))
         });
-        queries.extend(evaluated.collect::<Result<Vec<_>, EvalError>>()?);
-        confidences.extend(scores.iter().map(|scores| Confidence::new(scores)));
+        found.queries.extend(evaluated.collect::<Result<Vec<_>, EvalError>>()?);
+        found.confidences.extend(scores.iter().map(|scores| Confidence::new(scores)));
         for ((query, _), scores) in batch.iter().zip(&scores) {
             on_scores(query, scores)?;
         }
     }
-    Ok(Evaluation { measures: measures.to_vec(), queries, confidences })
+    Ok(found)
 }
 
 /// Values of a query's measures. `judged` contains all judged documents, retrieved or not.

@@ -202,11 +202,7 @@ impl fmt::Display for Method {
                 if let Some(dimensions) = dimensions {
                     write!(options, ", dimensions = {dimensions}")?;
                 }
-                if options.is_empty() {
-                    write!(formatter, "api:{model}")
-                } else {
-                    write!(formatter, "api({model}{options})")
-                }
+                write_model(formatter, "api", &model, &options)
             }
             Method::Chat(chat) => {
                 let (default, model) = (ChatModel::default(), quote(&chat.model));
@@ -224,11 +220,7 @@ impl fmt::Display for Method {
                 if let Some(temperature) = chat.temperature {
                     write!(options, ", temperature = {temperature}")?;
                 }
-                if options.is_empty() {
-                    write!(formatter, "chat:{model}")
-                } else {
-                    write!(formatter, "chat({model}{options})")
-                }
+                write_model(formatter, "chat", &model, &options)
             }
             Method::Fused { fusion, parts } => {
                 let name = match fusion {
@@ -264,6 +256,13 @@ impl fmt::Display for Method {
             | Method::Hybrid
             | Method::Best => Ok(()),
         }
+    }
+}
+
+fn write_model(formatter: &mut fmt::Formatter<'_>, prefix: &str, model: &str, options: &str) -> fmt::Result {
+    match options {
+        "" => write!(formatter, "{prefix}:{model}"),
+        options => write!(formatter, "{prefix}({model}{options})"),
     }
 }
 

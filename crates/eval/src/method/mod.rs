@@ -210,13 +210,13 @@ impl Method {
             Method::Static => Box::new(dense(ModelName::Builtin, Precision::Search)?),
             Method::Hybrid => {
                 let dense = dense(ModelName::Builtin, Precision::Search)?;
-                Box::new(Hybrid::new(Bm25::new(documents)?, dense))
+                Box::new(Hybrid { lexical: Bm25::new(documents)?, dense })
             }
             Method::Best => {
                 let dense = dense(ModelName::Builtin, Precision::Search)?;
                 let reranker = load.load(ModelName::Reranker)?;
                 models.push(reranker.id().to_owned());
-                Box::new(Tiered::new(Hybrid::new(Bm25::new(documents)?, dense), reranker, documents))
+                Box::new(Tiered::new(Hybrid { lexical: Bm25::new(documents)?, dense }, reranker, documents))
             }
             Method::Model(path) if CrossEncoder::is_at(path) => {
                 let model = CrossEncoder::load(path)?;
@@ -257,12 +257,12 @@ impl Method {
                     .iter()
                     .map(|(weight, part)| Ok((*weight, part.scorer(corpus, load, on_embedded, models)?)))
                     .collect::<Result<_, EvalError>>()?;
-                Box::new(Fused::new(*fusion, parts))
+                Box::new(Fused { fusion: *fusion, parts })
             }
             Method::Rerank { first, second, depth } => {
                 let first = first.scorer(corpus, load, on_embedded, models)?;
                 let second = second.scorer(corpus, load, on_embedded, models)?;
-                Box::new(Reranked::new(first, second, *depth))
+                Box::new(Reranked { first, second, depth: *depth })
             }
         })
     }

@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(all.scores(&[&asked("2"), &asked("-1")]).unwrap()[1], [-1., -2., -3., -4., -5., -6., -7.]);
         assert_eq!(numbers.n_pairs.swap(0, Ordering::SeqCst), 14);
         let first = Box::new(AllPairs::new(numbers.clone(), &documents).unwrap());
-        let reranked = Reranked::new(first, Box::new(all), 2);
+        let reranked = Reranked { first, second: Box::new(all), depth: 2 };
         assert_eq!(reranked.scores(&[&asked("2")]).unwrap()[0], [7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 14.0]);
         assert_eq!(numbers.n_pairs.load(Ordering::SeqCst), 7 + 2);
         assert_eq!(numbers.n_documents.load(Ordering::SeqCst), 14);

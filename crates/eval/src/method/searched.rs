@@ -126,15 +126,9 @@ impl Scorer for Dense {
 
 /// The lexical and dense parts, fused as in search.
 pub struct Hybrid {
-    lexical: Bm25,
-    dense: Dense,
-}
-
-impl Hybrid {
-    /// Combines both parts over the same documents.
-    pub fn new(lexical: Bm25, dense: Dense) -> Self {
-        Self { lexical, dense }
-    }
+    pub lexical: Bm25,
+    /// Over the same documents.
+    pub dense: Dense,
 }
 
 impl Scorer for Hybrid {

@@ -69,8 +69,7 @@ fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
                 lists
             }
         };
-        let mut evaluation =
-            Evaluation { measures: request.measures(), queries: Vec::new(), confidences: Vec::new() };
+        let mut evaluation = Evaluation::new(request.measures());
         let mut in_order = Vec::new();
         for query in &benchmark.queries {
             let Some(list) = lists.get(&query.id) else {
@@ -84,9 +83,9 @@ fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
             let answers = &benchmark.qrels[&query.id];
             let hits: Vec<Hit> =
                 (1..).zip(list).filter_map(|(rank, id)| Some(Hit::new(rank, *answers.get(id)?))).collect();
-            evaluation.queries.push((query.id.clone(), vec![reciprocal_rank(&hits, None)]));
             // A list has an order but no scores.
-            evaluation.confidences.push(Confidence::new::<f64>(&[]));
+            let confidence = Confidence::new::<f64>(&[]);
+            evaluation.push(query.id.clone(), vec![reciprocal_rank(&hits, None)], confidence);
             in_order.push((query.id.clone(), list.clone()));
         }
         let part = Part::rankings("test", benchmark.documents.len(), evaluation);

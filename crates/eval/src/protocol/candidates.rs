@@ -66,12 +66,11 @@ pub(super) static DISTRACTORS_PROTOCOL: Protocol = Protocol {
             parts.push(part);
             figures.push(of_seed);
         }
-        let mut outcome = Outcome::new(request, model, parts).with_discrepancies(match sampling {
+        let outcome = Outcome::new(request, model, parts).with_figures(over_seeds(&figures));
+        Ok(outcome.with_discrepancies(match sampling {
             Sampling::Uniform => &["G2", "G5"],
             Sampling::Rolling => &["G2", "G4", "G5"],
-        });
-        outcome.figures = over_seeds(&figures);
-        Ok(outcome)
+        }))
     },
 };
 
@@ -91,12 +90,11 @@ pub(super) fn rank(
     scorer: &dyn Scorer,
     lists: &[Candidates<'_>],
 ) -> Result<Part, EvalError> {
-    let measures = request.measures();
     let conventions = request.options.conventions(TiePolicy::Pessimistic);
     let asked: Vec<(&Query, &[usize])> =
         lists.iter().map(|list| (list.query, list.positions.as_slice())).collect();
     let scores = scorer.scores_of(&asked)?;
-    let mut evaluation = Evaluation { measures, queries: Vec::new(), confidences: Vec::new() };
+    let mut evaluation = Evaluation::new(request.measures());
     for (list, scores) in lists.iter().zip(scores) {
         let first_answer = list.positions.len() - list.n_answers;
         let judged: Vec<(usize, i32)> =
@@ -112,8 +110,7 @@ pub(super) fn rank(
         let grades = vec![1; list.n_answers];
         let values =
             evaluation.measures.iter().map(|of| of.value(&ranking, &grades, conventions.gain)).collect();
-        evaluation.queries.push((list.query.id.clone(), values));
-        evaluation.confidences.push(Confidence::new(&scores));
+        evaluation.push(list.query.id.clone(), values, Confidence::new(&scores));
     }
     if evaluation.queries.is_empty() {
         return Err(

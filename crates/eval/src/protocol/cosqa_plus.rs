@@ -84,8 +84,13 @@ fn run(request: &Request<'_>, discrepancy: &str, by_positives: Vec<usize>) -> Re
     let conventions = request.options.conventions(TiePolicy::IndexDesc);
     let measures: Vec<Measure> =
         request.measures().into_iter().map(|measure| cut_off(request, measure)).collect();
-    let mut variants = vec![Variant::new("unjudged removed", benchmark.qrels.clone(), Unjudged::Removed)];
-    variants.extend(without_each_pool(request, &benchmark.qrels)?);
+    let mut variants = vec![Variant {
+        name: "unjudged removed".into(),
+        qrels: benchmark.qrels.clone(),
+        unjudged: Unjudged::Removed,
+        evaluation: Evaluation::new(measures.clone()),
+    }];
+    variants.extend(without_each_pool(request, &benchmark.qrels, &measures)?);
     let positions: HashMap<&str, usize> = (0..)
         .zip(&benchmark.documents)
         .map(|(position, document)| (document.id.as_str(), position))
@@ -110,7 +115,7 @@ fn run(request: &Request<'_>, discrepancy: &str, by_positives: Vec<usize>) -> Re
             judged_positions.sort_unstable();
             let ranking = rank_judged(&ids, scores, &judged_positions, conventions.ties)?;
             let values = values(&measures, ranking, judged, &conventions);
-            variant.evaluated.push((query.to_owned(), values, confidence));
+            variant.evaluation.push(query.to_owned(), values, confidence);
             Ok(())
         })
     })?;
@@ -132,7 +137,7 @@ fn run(request: &Request<'_>, discrepancy: &str, by_positives: Vec<usize>) -> Re
         parts.extend(of_numbers);
     }
     for variant in variants {
-        let evaluation = only(&variant.evaluation(&measures), |query| counted.contains(query));
+        let evaluation = only(&variant.evaluation, |query| counted.contains(query));
         if !evaluation.queries.is_empty() {
             parts.push(Part::rankings(variant.name, n_documents, evaluation));
         }
@@ -143,12 +148,9 @@ fn run(request: &Request<'_>, discrepancy: &str, by_positives: Vec<usize>) -> Re
     );
     figures
         .insert("positives".into(), benchmark.qrels.keys().map(|of| n_positives(of)).sum::<usize>() as f64);
-    let mut outcome = Outcome::new(request, model, parts).with_discrepancies(&["P10", discrepancy]);
-    if !request.options.as_published {
-        outcome = outcome.with_discrepancies(&["W2"]);
-    }
-    outcome.figures = figures;
-    Ok(outcome)
+    let departure: &[&str] = if request.options.as_published { &[] } else { &["W2"] };
+    let outcome = Outcome::new(request, model, parts).with_figures(figures);
+    Ok(outcome.with_discrepancies(&["P10", discrepancy]).with_discrepancies(departure))
 }
 
 fn cut_off(request: &Request<'_>, measure: Measure) -> Measure {
@@ -170,28 +172,16 @@ struct Variant {
     name: String,
     qrels: Qrels,
     unjudged: Unjudged,
-    evaluated: Vec<(String, Vec<f64>, Confidence)>,
-}
-
-impl Variant {
-    fn new(name: impl Into<String>, qrels: Qrels, unjudged: Unjudged) -> Self {
-        Self { name: name.into(), qrels, unjudged, evaluated: Vec::new() }
-    }
-
-    fn evaluation(&self, measures: &[Measure]) -> Evaluation {
-        let queries = self.evaluated.iter().map(|(query, values, _)| (query.clone(), values.clone()));
-        let confidences = self.evaluated.iter().map(|(_, _, confidence)| *confidence);
-        Evaluation {
-            measures: measures.to_vec(),
-            queries: queries.collect(),
-            confidences: confidences.collect(),
-        }
-    }
+    evaluation: Evaluation,
 }
 
 /// For each encoder, the judgments without those that only its candidates contributed. Documents that no encoder
 /// contributed, such as generated codes, remain.
-fn without_each_pool(request: &Request<'_>, qrels: &Qrels) -> Result<Vec<Variant>, EvalError> {
+fn without_each_pool(
+    request: &Request<'_>,
+    qrels: &Qrels,
+    measures: &[Measure],
+) -> Result<Vec<Variant>, EvalError> {
     let mut pools: Vec<(String, HashSet<(String, String)>)> = Vec::new();
     for path in request.files.get("candidates").into_iter().flatten() {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -210,7 +200,12 @@ fn without_each_pool(request: &Request<'_>, qrels: &Qrels) -> Result<Vec<Variant
                 !pools[left_out].1.contains(&pair) || others.any(|(_, (_, pool))| pool.contains(&pair))
             });
         }
-        Variant::new(format!("pool without {}", pools[left_out].0), qrels, Unjudged::NonRelevant)
+        Variant {
+            name: format!("pool without {}", pools[left_out].0),
+            qrels,
+            unjudged: Unjudged::NonRelevant,
+            evaluation: Evaluation::new(measures.to_vec()),
+        }
     };
     Ok((0..pools.len()).map(without).collect())
 }

@@ -148,9 +148,7 @@ fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
         }
     }
     figures.extend(over_seeds(&by_seed));
-    let mut outcome = Outcome::new(request, model, parts).with_discrepancies(&discrepancies);
-    outcome.figures = figures;
-    Ok(outcome)
+    Ok(Outcome::new(request, model, parts).with_figures(figures).with_discrepancies(&discrepancies))
 }
 
 /// Reads a set of queries with their codes, numbered.

@@ -101,9 +101,7 @@ fn labeled(request: &Request<'_>) -> Result<Outcome, EvalError> {
     let (parts, model, mut figures) = verdicts(request, &pairs, &truth, &dev)?;
     figures.insert("pairs".into(), pairs.len() as f64);
     figures.insert("positives".into(), truth.iter().filter(|truth| **truth == Some(true)).count() as f64);
-    let mut outcome = Outcome::new(request, model, parts);
-    outcome.figures = figures;
-    Ok(outcome)
+    Ok(Outcome::new(request, model, parts).with_figures(figures))
 }
 
 /// Parts at the threshold of the method's scale and, with `dev`, at the best threshold on it, along with the model
@@ -119,13 +117,10 @@ fn verdicts(
     let (mut scores, scale, model) = scores(request, &all)?;
     let of_dev = scores.split_off(pairs.len());
     let ids: Vec<String> = (0..).zip(pairs).map(|(n, pair)| pair_id(pair, n)).collect();
-    let codes: HashSet<&str> = pairs.iter().map(|pair| pair.code.text.as_str()).collect();
-    let queries: HashSet<&str> = pairs.iter().map(|pair| pair.query.text.as_str()).collect();
-    let part = |name: &str, threshold| -> Result<Part, EvalError> {
+    let part = |name: &str, threshold| {
         let scored =
             ids.iter().zip(truth).zip(&scores).map(|((id, truth), score)| (id.clone(), *truth, *score));
-        let values = Values::Verdicts(Verdicts::decide(scored, threshold)?);
-        Ok(Part { name: name.into(), queries: queries.len(), documents: codes.len(), values })
+        decided(name, pairs, scored, threshold)
     };
     let mut parts = vec![part(&format!("at {}", scale.threshold()), scale.threshold())?];
     let mut figures = BTreeMap::new();
@@ -148,6 +143,19 @@ fn verdicts(
     Ok((parts, model, figures))
 }
 
+/// The part of pairs with a truth, if it is known, and a score.
+fn decided(
+    name: &str,
+    pairs: &[Pair],
+    scored: impl IntoIterator<Item = (String, Option<bool>, f64)>,
+    threshold: f64,
+) -> Result<Part, EvalError> {
+    let codes: HashSet<&str> = pairs.iter().map(|pair| pair.code.text.as_str()).collect();
+    let queries: HashSet<&str> = pairs.iter().map(|pair| pair.query.text.as_str()).collect();
+    let values = Values::Verdicts(Verdicts::decide(scored, threshold)?);
+    Ok(Part { name: name.into(), queries: queries.len(), documents: codes.len(), values })
+}
+
 fn webquerytest(request: &Request<'_>) -> Result<Outcome, EvalError> {
     let pairs = request.pairs("pairs")?;
     let labels = labels(request, "answers")?;
@@ -167,11 +175,7 @@ fn webquerytest(request: &Request<'_>) -> Result<Outcome, EvalError> {
             Ok((pair_id(pair, n), *truth, f64::from(u8::from(says))))
         });
         let scored = scored.collect::<Result<Vec<_>, EvalError>>()?;
-        let codes: HashSet<&str> = pairs.iter().map(|pair| pair.code.text.as_str()).collect();
-        let queries: HashSet<&str> = pairs.iter().map(|pair| pair.query.text.as_str()).collect();
-        let values = Values::Verdicts(Verdicts::decide(scored, Scale::Probability.threshold())?);
-        let part =
-            Part { name: "predictions".into(), queries: queries.len(), documents: codes.len(), values };
+        let part = decided("predictions", &pairs, scored, Scale::Probability.threshold())?;
         (vec![part], None, BTreeMap::new())
     } else {
         verdicts(request, &pairs, &truth, &request.pairs("dev")?)?
@@ -204,8 +208,8 @@ fn webquerytest(request: &Request<'_>) -> Result<Outcome, EvalError> {
     }
     figures.insert("pairs".into(), pairs.len() as f64);
     discrepancies.dedup();
-    let mut outcome = Outcome::new(request, model, parts).with_discrepancies(&discrepancies);
-    outcome.figures = figures;
+    let mut outcome =
+        Outcome::new(request, model, parts).with_figures(figures).with_discrepancies(&discrepancies);
     let handed_in = outcome.parts.last().and_then(|part| match &part.values {
         Values::Verdicts(verdicts) => {
             Some(verdicts.pairs.iter().map(|pair| (pair.pair.clone(), pair.prediction)).collect())

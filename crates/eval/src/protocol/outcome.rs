@@ -152,7 +152,6 @@ impl Part {
 }
 
 impl Outcome {
-    /// The outcome of a method, with no figures, discrepancies and predictions yet.
     pub(super) fn new(request: &Request<'_>, model: Option<String>, parts: Vec<Part>) -> Self {
         let protocol = request.protocol.name.to_owned();
         Self {
@@ -168,6 +167,10 @@ impl Outcome {
     /// Means of each part ([`Part::means`]) by its name.
     pub fn means(&self) -> BTreeMap<String, BTreeMap<String, f64>> {
         self.parts.iter().map(|part| (part.name.clone(), part.means())).collect()
+    }
+
+    pub(super) fn with_figures(self, figures: BTreeMap<String, f64>) -> Self {
+        Self { figures, ..self }
     }
 
     pub(super) fn with_discrepancies(mut self, numbers: &[&str]) -> Self {

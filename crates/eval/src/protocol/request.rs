@@ -224,7 +224,12 @@ impl Request<'_> {
             });
         }
         match protocol.roles.iter().find(|role| !role.optional && !self.has(role.name)) {
-            Some(role) => Err(self.missing(role)),
+            Some(role) => Err(EvalError::MissingRole {
+                protocol: protocol.name,
+                role: role.name,
+                formats: role.formats_text(),
+                about: role.about,
+            }),
             None => Ok(()),
         }
     }
@@ -237,15 +242,6 @@ impl Request<'_> {
 
     pub(super) fn has(&self, role: &str) -> bool {
         self.files.get(role).is_some_and(|paths| !paths.is_empty())
-    }
-
-    fn missing(&self, role: &Role) -> EvalError {
-        EvalError::MissingRole {
-            protocol: self.protocol.name,
-            role: role.name,
-            formats: role.formats_text(),
-            about: role.about,
-        }
     }
 
     /// The error for a missing input of several alternative roles.

@@ -234,7 +234,7 @@ impl<'a> Indexes<'a> {
         let of_repository = |(repository, entry): (usize, &Entry)| {
             let drawn = drawn::questions(&entry.index)?;
             let ask = |query: &RepositoryQuery| {
-                let response = entry.search(&query.text, &self.ranking)?;
+                let response = search(&entry.index, &query.text, &self.ranking)?;
                 let is_answer = |hit: quarry_index::Hit| {
                     let span = CodeSpan::from(hit);
                     query.targets.iter().any(|target| span.answers(target))
@@ -275,7 +275,7 @@ impl<'a> Entry<'a> {
         let mut queries = Vec::new();
         for query in self.repository.queries.iter().filter(|query| !query.targets.is_empty()) {
             let start = Instant::now();
-            let response = self.search(&query.text, ranking)?;
+            let response = search(&self.index, &query.text, ranking)?;
             let time = start.elapsed();
             let spans: Vec<CodeSpan> = response.hits.into_iter().map(CodeSpan::from).collect();
             queries.push(QueryScore {
@@ -293,10 +293,6 @@ impl<'a> Entry<'a> {
         let (name, units) = (name.clone(), self.index.n_units());
         Ok(RepositoryScores { name, units, index_time: self.index_time, queries })
     }
-
-    fn search(&self, query: &str, ranking: &RankingWeights) -> Result<SearchResponse, EvalError> {
-        search(&self.index, query, ranking)
-    }
 }
 
 /// The first [`K`] results of a query.
@@ -306,11 +302,14 @@ pub(crate) fn search(
     ranking: &RankingWeights,
 ) -> Result<SearchResponse, EvalError> {
     let request = SearchRequest { query, limit: K, ranking: ranking.clone(), filter: &Filter::default() };
-    match index.search(&request) {
-        Ok(response) => Ok(response),
-        // An empty query finds nothing.
-        Err(quarry_index::Error::EmptyQuery) => Ok(SearchResponse::default()),
-        Err(error) => Err(error.into()),
+    unless_empty(index.search(&request))
+}
+
+/// What a search found: nothing if the query is empty.
+pub(crate) fn unless_empty<T: Default>(found: Result<T, quarry_index::Error>) -> Result<T, EvalError> {
+    match found {
+        Err(quarry_index::Error::EmptyQuery) => Ok(T::default()),
+        found => Ok(found?),
     }
 }
 
@@ -352,7 +351,7 @@ impl RepoSearchScores {
                         intervals,
                         units: repository.units,
                         index_ms: milliseconds(repository.index_time),
-                        query_ms: median_ms(&repository.queries),
+                        query_ms: median_ms(repository.queries.iter().map(|query| query.time)),
                     })
                 })
                 .collect::<Result<_, EvalError>>()?,
@@ -360,7 +359,7 @@ impl RepoSearchScores {
                 .into_iter()
                 .map(|(category, values)| (category, mean(&[&values])))
                 .collect(),
-            query_ms: median_ms(queries()),
+            query_ms: median_ms(queries().map(|query| query.time)),
         })
     }
 }
@@ -375,13 +374,14 @@ fn mean_and_interval(
     Ok((ByName::from([(MEASURE.to_string(), mean(strata))]), ByName::from([(MEASURE.to_string(), interval)])))
 }
 
-fn median_ms<'a>(queries: impl IntoIterator<Item = &'a QueryScore>) -> f64 {
-    let mut times: Vec<Duration> = queries.into_iter().map(|query| query.time).collect();
+/// The larger middle one of an even number; 0 without times.
+pub(crate) fn median_ms(times: impl Iterator<Item = Duration>) -> f64 {
+    let mut times: Vec<Duration> = times.collect();
     times.sort_unstable();
     times.get(times.len() / 2).copied().map_or(0.0, milliseconds)
 }
 
-fn milliseconds(duration: Duration) -> f64 {
+pub(crate) fn milliseconds(duration: Duration) -> f64 {
     duration.as_micros() as f64 / 1000.0
 }
 

@@ -109,8 +109,7 @@ pub fn scatter(x_label: &str, y_label: &str, values: &[(f64, f64)]) -> Markup {
         *counts.entry(((x * STEPS).round() as i64, (y * STEPS).round() as i64)).or_default() += 1;
     }
     let frame = Frame::unit(x_label, y_label);
-    html! {
-        (frame.open(&format!("{y_label} against {x_label}, query by query"), html! {
+    frame.open(&format!("{y_label} against {x_label}, query by query"), html! {
             line.diagonal x1=(fixed(frame.x(0.0))) y1=(fixed(frame.y(0.0))) x2=(fixed(frame.x(1.0))) y2=(fixed(frame.y(1.0))) {}
             @for ((x, y), count) in &counts {
                 @let (x, y) = (*x as f64 / STEPS, *y as f64 / STEPS);
@@ -119,8 +118,7 @@ pub fn scatter(x_label: &str, y_label: &str, values: &[(f64, f64)]) -> Markup {
                     title { (format!("{}: {x_label} {x:.2}, {y_label} {y:.2}", counted(*count, "query"))) }
                 }
             }
-        }))
-    }
+        })
 }
 
 /// Lines over a common horizontal axis of integers.
@@ -141,8 +139,7 @@ fn curves_svg(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> M
         whole: true,
         top: 1.0,
     };
-    html! {
-        (frame.open(title, html! {
+    frame.open(title, html! {
             @for (index, series) in series.iter().enumerate() {
                 @let joined = series.points.iter().filter(|(_, _, count)| *count >= JOINED);
                 @let path: Vec<String> = joined.map(|(x, y, _)| format!("{},{}", fixed(frame.x(*x)), fixed(frame.y(*y)))).collect();
@@ -153,8 +150,7 @@ fn curves_svg(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> M
                     }
                 }
             }
-        }))
-    }
+        })
 }
 
 /// Lines over a common horizontal axis of integers, with heights from 0 to a round number above the maximum.

@@ -141,37 +141,22 @@ fn key(text: &str) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use quarry_embed::{EmbedError, Vectors};
+    use quarry_embed::EmbedError;
 
     use super::*;
     use crate::method::ModelName;
-
-    /// A text is as far along the first axis as it has letters `a`.
-    struct Letters;
-
-    impl Embedder for Letters {
-        fn id(&self) -> &str {
-            "letters"
-        }
-
-        fn dimension(&self) -> usize {
-            2
-        }
-
-        fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-            Ok(Vectors { dimension: 2, values: [1.0, 0.0].repeat(texts.len()) })
-        }
-
-        fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-            let row = |text: &&str| [text.matches('a').count() as f32 / 10.0, 0.0];
-            Ok(Vectors { dimension: 2, values: texts.iter().flat_map(row).collect() })
-        }
-    }
+    use crate::method::tests::TestEmbedder;
 
     fn mined(pairs: &[Pair<'_>], options: Options) -> Negatives {
-        let load = |_: ModelName<'_>| Ok(Arc::new(Letters) as Arc<dyn Embedder>);
+        // A text is as far along the first axis as it has letters `a`.
+        let letters = TestEmbedder {
+            id: "letters",
+            query: |_| [1.0, 0.0],
+            document: |text| [text.matches('a').count() as f32 / 10.0, 0.0],
+        };
+        let load = |_: ModelName<'_>| -> Result<Arc<dyn Embedder>, EmbedError> { unreachable!() };
         let mut done = 0;
-        let found = mine(pairs, &Method::Bm25, &load, &Letters, options, &mut |n| done += n).unwrap();
+        let found = mine(pairs, &Method::Bm25, &load, &letters, options, &mut |n| done += n).unwrap();
         assert_eq!(done, pairs.len());
         found
     }

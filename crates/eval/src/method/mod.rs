@@ -308,7 +308,7 @@ impl Scorer for Checked {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use quarry_embed::Vectors;
 
@@ -320,36 +320,56 @@ mod tests {
         Query { id: text.into(), text: text.into() }
     }
 
-    /// Counts the letters `a` and `b` only.
-    struct TwoLetters;
+    /// A model with these vectors.
+    pub(crate) struct TestEmbedder<const N: usize> {
+        pub(crate) id: &'static str,
+        pub(crate) query: fn(&str) -> [f32; N],
+        pub(crate) document: fn(&str) -> [f32; N],
+    }
 
-    impl Embedder for TwoLetters {
-        fn id(&self) -> &str {
-            "two letters"
-        }
-
-        fn dimension(&self) -> usize {
-            2
-        }
-
-        fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-            self.embed_documents(texts)
-        }
-
-        fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-            let count = |text: &str, letter| text.matches(letter).count() as f32;
-            let row = |text: &&str| {
-                let (a, b) = (count(text, 'a'), count(text, 'b'));
-                let norm = a.hypot(b).max(f32::MIN_POSITIVE);
-                [a / norm, b / norm]
-            };
-            Ok(Vectors { dimension: 2, values: texts.iter().flat_map(row).collect() })
+    impl<const N: usize> TestEmbedder<N> {
+        pub(crate) fn shared(
+            id: &'static str,
+            query: fn(&str) -> [f32; N],
+            document: fn(&str) -> [f32; N],
+        ) -> Arc<dyn Embedder> {
+            Arc::new(Self { id, query, document })
         }
     }
 
+    impl<const N: usize> Embedder for TestEmbedder<N> {
+        fn id(&self) -> &str {
+            self.id
+        }
+
+        fn dimension(&self) -> usize {
+            N
+        }
+
+        fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+            Ok(Vectors { dimension: N, values: texts.iter().flat_map(|text| (self.query)(text)).collect() })
+        }
+
+        fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+            Ok(Vectors {
+                dimension: N,
+                values: texts.iter().flat_map(|text| (self.document)(text)).collect(),
+            })
+        }
+    }
+
+    /// Counts the letters `a` and `b` only.
+    fn two_letters(_: ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError> {
+        let row = |text: &str| {
+            let [a, b] = ['a', 'b'].map(|letter| text.matches(letter).count() as f32);
+            let norm = a.hypot(b).max(f32::MIN_POSITIVE);
+            [a / norm, b / norm]
+        };
+        Ok(TestEmbedder::shared("two letters", row, row))
+    }
+
     fn scores(method: &Method, texts: &[&str], query: &str) -> Vec<f32> {
-        let load = |_: ModelName<'_>| Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>);
-        let prepared = method.prepare(documents(texts)[..].into(), &load, &mut |_| {}).unwrap();
+        let prepared = method.prepare(documents(texts)[..].into(), &two_letters, &mut |_| {}).unwrap();
         prepared.scorer.scores(&[&asked("other"), &asked(query)]).unwrap().swap_remove(1)
     }
 
@@ -371,7 +391,7 @@ mod tests {
         let long = format!("zebra\n{}{}", "aaaa\n".repeat(80), "bbbb\n".repeat(80));
         let texts = ["zebra ab", &long, "a crossing"];
         let load = |name: ModelName<'_>| match name {
-            ModelName::Builtin | ModelName::Reranker => Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>),
+            ModelName::Builtin | ModelName::Reranker => two_letters(name),
             other => panic!("{other:?} is not needed"),
         };
         let scores = |method: Method| {
@@ -387,25 +407,7 @@ mod tests {
 
     #[test]
     fn scores_that_are_not_numbers_are_errors() {
-        struct Broken;
-        impl Embedder for Broken {
-            fn id(&self) -> &str {
-                "broken"
-            }
-
-            fn dimension(&self) -> usize {
-                1
-            }
-
-            fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-                Ok(Vectors { dimension: 1, values: vec![f32::NAN; texts.len()] })
-            }
-
-            fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-                Ok(Vectors { dimension: 1, values: vec![1.0; texts.len()] })
-            }
-        }
-        let load = |_: ModelName<'_>| Ok(Arc::new(Broken) as Arc<dyn Embedder>);
+        let load = |_: ModelName<'_>| Ok(TestEmbedder::shared("broken", |_| [f32::NAN], |_| [1.0]));
         let here = env!("CARGO_MANIFEST_DIR");
         for method in
             [here.to_owned(), format!("rrf(bm25, {here})"), format!("rerank(bm25, {here}, depth = 1)")]
@@ -443,7 +445,8 @@ mod tests {
         for (precision, error) in [(Precision::Search, 0.01), (Precision::Full, 1e-6)] {
             let mut heard = 0;
             let documents = documents(&texts);
-            let dense = Dense::new(Arc::new(TwoLetters), &documents, precision, &mut |n| heard += n).unwrap();
+            let model = two_letters(ModelName::Builtin).unwrap();
+            let dense = Dense::new(model, &documents, precision, &mut |n| heard += n).unwrap();
             let scores = dense.scores(&[&asked("a")]).unwrap().remove(0);
             assert_eq!((heard, scores.len()), (1_000, 1_000));
             let exact = |i: usize| 1.0 / 1.0_f32.hypot((i % 7) as f32);
@@ -465,9 +468,9 @@ mod tests {
         let reranked = read("rerank(rrf(bm25, bow), overlap, depth = 1)");
         assert_eq!(reranked, [overlap[1] - 2.0, overlap[1], overlap[1] - 1.0]);
         let method: Method = "mean(static, hybrid, bm25-lucene)".parse().unwrap();
-        let load = |_: ModelName<'_>| Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>);
         let mut heard = 0;
-        let prepared = method.prepare(documents(&texts)[..].into(), &load, &mut |n| heard += n).unwrap();
+        let prepared =
+            method.prepare(documents(&texts)[..].into(), &two_letters, &mut |n| heard += n).unwrap();
         assert_eq!(
             (prepared.model.as_deref(), heard),
             (Some("two letters + two letters"), 3 * method.n_embeddings())
@@ -496,8 +499,8 @@ mod tests {
     fn chat_models_are_scorers_of_their_own() {
         struct Chats;
         impl ModelSource for Chats {
-            fn load(&self, _: ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError> {
-                Ok(Arc::new(TwoLetters))
+            fn load(&self, name: ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError> {
+                two_letters(name)
             }
             fn chat(
                 &self,
@@ -511,16 +514,15 @@ mod tests {
         let method: Method = "mean(chat:gpt, static)".parse().unwrap();
         let prepared = method.prepare(documents[..].into(), &Chats, &mut |_| {}).unwrap();
         assert_eq!(prepared.model.as_deref(), Some("gpt + two letters"));
-        let load = |_: ModelName<'_>| Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>);
-        let error = method.prepare(documents[..].into(), &load, &mut |_| {}).err().unwrap().to_string();
+        let error =
+            method.prepare(documents[..].into(), &two_letters, &mut |_| {}).err().unwrap().to_string();
         assert!(error.contains("chat:gpt"), "{error}");
     }
 
     #[test]
     fn a_path_without_a_model_is_refused_with_the_known_names() {
-        let load = |_: ModelName<'_>| Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>);
         let error = Method::Model("no/such/model".into())
-            .prepare(documents(&["a"])[..].into(), &load, &mut |_| {})
+            .prepare(documents(&["a"])[..].into(), &two_letters, &mut |_| {})
             .err()
             .unwrap();
         assert!(error.to_string().contains("bow, bm25, bm25-lucene"), "{error}");

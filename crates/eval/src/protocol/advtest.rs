@@ -129,7 +129,7 @@ fn predictions(request: &Request<'_>) -> Result<HashMap<String, Vec<String>>, Ev
 #[cfg(test)]
 mod tests {
     use crate::protocol::Predictions;
-    use crate::protocol::tests::{Fixture, check, run};
+    use crate::protocol::tests::{Fixture, check};
 
     /// Codes 0 to 3 for the queries `u0` to `u3`.
     fn fixture() -> Fixture {
@@ -152,8 +152,7 @@ mod tests {
     fn dev_ranks_all_and_test_lists() {
         let mut fixture = fixture();
         fixture.options.depth = Some(2);
-        let files = fixture.files(&[("dev", &["split.jsonl"]), ("test", &["split.jsonl"])]);
-        let outcome = run(&fixture.request("advtest", &files));
+        let outcome = fixture.run("advtest", &[("dev", &["split.jsonl"]), ("test", &["split.jsonl"])]);
         // Ranks 1; for b, `ab` is first and the tied codes share 2 and 3; for a, they share 2 and 3.
         check(outcome.parts[0].means()["mrr"], (1.0 + 1.0 + 1.0 / 3.0 + 1.0 / 3.0) / 4.0);
         // Of ties, the later one is first: 3 is in the lists, 2 is not.
@@ -167,14 +166,14 @@ mod tests {
     #[test]
     fn lists_are_scored_and_must_be_whole() {
         let fixture = fixture();
-        let files = fixture.files(&[("test", &["split.jsonl"]), ("predictions", &["lists.jsonl"])]);
-        let outcome = run(&fixture.request("advtest", &files));
+        let outcome =
+            fixture.run("advtest", &[("test", &["split.jsonl"]), ("predictions", &["lists.jsonl"])]);
         check(outcome.parts[0].means()["mrr"], (1.0 / 2.0 + 1.0 + 0.0 + 1.0 / 3.0) / 4.0);
         check(outcome.figures["test mrr, as printed"], 0.4583);
-        let files = fixture.files(&[("test", &["split.jsonl"]), ("predictions", &["short.jsonl"])]);
-        let error = fixture.error(&fixture.request("advtest", &files));
+        let files: &[(&str, &[&str])] = &[("test", &["split.jsonl"]), ("predictions", &["short.jsonl"])];
+        let error = fixture.error("advtest", files);
         assert!(error.contains("short.jsonl: expected a list for each url"), "{error}");
-        let error = fixture.error(&fixture.request("advtest", &fixture.files(&[])));
+        let error = fixture.error("advtest", &[]);
         assert!(error.contains("--dev (advtest)"), "{error}");
     }
 }

@@ -159,7 +159,7 @@ pub(super) fn too_few_records(path: &Path, (number, found): (usize, usize), coun
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::tests::{Fixture, check, run};
+    use crate::protocol::tests::{Fixture, check};
 
     #[test]
     fn an_answer_stands_behind_its_equals() {
@@ -172,8 +172,8 @@ mod tests {
         let mut fixture = Fixture::new(&[("pairs.jsonl", pairs)]);
         fixture.options.distractors = Some(3);
         fixture.options.seeds = vec![1, 2];
-        let files = fixture.files(&[("benchmark", &["pairs.jsonl"])]);
-        let outcome = run(&fixture.request("distractors", &files));
+        let files: &[(&str, &[&str])] = &[("benchmark", &["pairs.jsonl"])];
+        let outcome = fixture.run("distractors", files);
         let names: Vec<&str> = outcome.parts.iter().map(|part| part.name.as_str()).collect();
         assert_eq!(names, ["seed 1", "seed 2"]);
         // The first two rank their codes first; the third has code `a` before it and its duplicate tied; the fourth
@@ -188,10 +188,10 @@ mod tests {
             without_twins: true,
             ..Default::default()
         };
-        let outcome = run(&fixture.request("distractors", &files));
+        let outcome = fixture.run("distractors", files);
         check(outcome.figures["mrr ceiling"], 1.0);
         fixture.options.distractors = Some(4);
-        let error = fixture.error(&fixture.request("distractors", &files));
+        let error = fixture.error("distractors", files);
         assert!(error.contains("pairs.jsonl: expected 4 documents that do not answer"), "{error}");
     }
 

@@ -382,7 +382,7 @@ fn csn99_python(request: &Request<'_>) -> Result<Outcome, EvalError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::tests::{Fixture, check, run};
+    use crate::protocol::tests::{Fixture, check};
 
     #[test]
     fn a_batch_is_ranked_in_both_directions() {
@@ -392,8 +392,8 @@ mod tests {
             .map(|(query, code)| format!("{{\"input\":\"{query} [CODESPLIT] {code}\",\"target\":1}}\n"))
             .collect();
         let mut fixture = Fixture::new(&[("pairs.jsonl", &pairs.concat())]);
-        let files = fixture.files(&[("pairs", &["pairs.jsonl"])]);
-        let outcome = run(&fixture.request("csn-mrr", &files));
+        let files: &[(&str, &[&str])] = &[("pairs", &["pairs.jsonl"])];
+        let outcome = fixture.run("csn-mrr", files);
         // Codes: 1, after a, 1. Queries: for a, the two queries a are tied; for ab, all three are.
         check(outcome.figures["codes for each query: mrr"], (1.0 + 1.0 / 2.0 + 1.0) / 3.0);
         check(outcome.figures["queries for each code: mrr"], (1.0 / 2.0 + 1.0 / 3.0 + 1.0) / 3.0);
@@ -406,7 +406,7 @@ mod tests {
         };
         assert_eq!(queries, ["0", "1", "2"]);
         fixture.options.batch = Some(2);
-        let outcome = run(&fixture.request("csn-mrr", &files));
+        let outcome = fixture.run("csn-mrr", files);
         assert_eq!((outcome.figures["batches"], outcome.figures["pairs dropped"]), (1.0, 1.0));
         assert_eq!((outcome.parts[0].queries, outcome.parts[0].documents), (2, 2));
     }
@@ -442,9 +442,8 @@ mod tests {
     fn the_challenge_is_scored_in_both_conventions() {
         let corpus = functions(&[("u0", "ab"), ("u1", "aab"), ("u2", "a"), ("u3", "bb")]);
         let fixture = Fixture::new(&[("annotations.csv", ANNOTATED), ("definitions.jsonl", &corpus)]);
-        let files =
-            fixture.files(&[("annotations", &["annotations.csv"]), ("corpus", &["definitions.jsonl"])]);
-        let outcome = run(&fixture.request("csn99-ndcg", &files));
+        let outcome = fixture
+            .run("csn99-ndcg", &[("annotations", &["annotations.csv"]), ("corpus", &["definitions.jsonl"])]);
         let means: Vec<f64> = outcome.parts.iter().map(|part| part.means()["ndcg"]).collect();
         // `a b` (letters a, b once): u0, u1, then u3 and u2, tied with the larger link first; u1 has (3 + 0) / 2, u2
         // 0, and u4 with 1 is missing. `a`: u2 first. `b` has no relevant function and is omitted.
@@ -461,8 +460,7 @@ mod tests {
     fn the_python_set_is_counted_and_ranked() {
         let corpus = functions(&[("u0", "ab"), ("u1", "aab"), ("u2", "a"), ("u4", "bb")]);
         let fixture = Fixture::new(&[("annotations.csv", ANNOTATED), ("definitions.jsonl", &corpus)]);
-        let files = fixture.files(&[("annotations", &["annotations.csv"])]);
-        let outcome = run(&fixture.request("csn99-python", &files));
+        let outcome = fixture.run("csn99-python", &[("annotations", &["annotations.csv"])]);
         let count = |name: &str| outcome.figures[name];
         assert_eq!(
             ["positive pairs", "queries with a positive", "positive functions"].map(count),
@@ -470,16 +468,18 @@ mod tests {
         );
         assert_eq!(["annotated pairs", "annotated functions"].map(count), [5.0, 3.0]);
         assert!(outcome.parts.is_empty());
-        let files =
-            fixture.files(&[("annotations", &["annotations.csv"]), ("corpus", &["definitions.jsonl"])]);
-        let outcome = run(&fixture.request("csn99-python", &files));
+        let outcome = fixture.run(
+            "csn99-python",
+            &[("annotations", &["annotations.csv"]), ("corpus", &["definitions.jsonl"])],
+        );
         let part = |index: usize| (outcome.parts[index].documents, outcome.parts[index].means()["mrr"]);
         assert_eq!((part(0), part(1)), ((2, 1.0), (3, 1.0)));
         let short = functions(&[("u1", "aab")]);
         let fixture = Fixture::new(&[("annotations.csv", ANNOTATED), ("definitions.jsonl", &short)]);
-        let files =
-            fixture.files(&[("annotations", &["annotations.csv"]), ("corpus", &["definitions.jsonl"])]);
-        let error = fixture.error(&fixture.request("csn99-python", &files));
+        let error = fixture.error(
+            "csn99-python",
+            &[("annotations", &["annotations.csv"]), ("corpus", &["definitions.jsonl"])],
+        );
         assert!(error.contains("found 1 of them"), "{error}");
     }
 }

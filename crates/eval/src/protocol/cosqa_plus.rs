@@ -281,7 +281,7 @@ pub fn reliability(methods: &[BTreeMap<String, BTreeMap<String, f64>>]) -> BTree
 #[cfg(test)]
 mod tests {
     use crate::protocol::request::Fold;
-    use crate::protocol::tests::{Fixture, check, run};
+    use crate::protocol::tests::{Fixture, check};
 
     /// Queries with 0 to 2 positives over four codes: 0 `a`, 1 `aab`, 2 `abb`, 3 `b`.
     fn fixture() -> Fixture {
@@ -308,8 +308,8 @@ mod tests {
     #[test]
     fn queries_with_a_positive_are_ranked_over_all_codes() {
         let fixture = fixture();
-        let files = fixture.files(&[("pairs", &["pairs.json"]), ("codes", &["codes.json"])]);
-        let outcome = run(&fixture.request("cosqa-plus-v1", &files));
+        let files: &[(&str, &[&str])] = &[("pairs", &["pairs.json"]), ("codes", &["codes.json"])];
+        let outcome = fixture.run("cosqa-plus-v1", files);
         let part = |name: &str| outcome.parts.iter().find(|part| part.name == name).unwrap();
         assert_eq!((part("all").queries, part("all").documents), (2, 4));
         // `a`: 0, then the positives 1 and 2. `b`: 3, 2, 1, then the positive 0.
@@ -322,7 +322,7 @@ mod tests {
         check(part("unjudged removed").means()["mrr"], (1.0 / 2.0 + 1.0 / 2.0) / 2.0);
         assert_eq!((outcome.figures["queries with a positive"], outcome.figures["positives"]), (2.0, 3.0));
         assert_eq!(outcome.discrepancies, ["P10", "P5", "W2"]);
-        let outcome = run(&fixture.request("cosqa-plus-v2", &files));
+        let outcome = fixture.run("cosqa-plus-v2", files);
         let names: Vec<&str> = outcome.parts.iter().map(|part| part.name.as_str()).collect();
         assert_eq!(names, ["all", "1 positive", "2 positives", "unjudged removed"]);
         assert_eq!(outcome.discrepancies, ["P10", "V7", "W2", "V3", "V4"]);
@@ -331,12 +331,14 @@ mod tests {
     #[test]
     fn pools_are_left_out_in_turn() {
         let fixture = fixture();
-        let files = fixture.files(&[
-            ("pairs", &["pairs.json"]),
-            ("codes", &["codes.json"]),
-            ("candidates", &["first.run", "second.run"]),
-        ]);
-        let outcome = run(&fixture.request("cosqa-plus-v1", &files));
+        let outcome = fixture.run(
+            "cosqa-plus-v1",
+            &[
+                ("pairs", &["pairs.json"]),
+                ("codes", &["codes.json"]),
+                ("candidates", &["first.run", "second.run"]),
+            ],
+        );
         let part = |name: &str| outcome.parts.iter().find(|part| part.name == name).unwrap();
         // Without the candidates that only the first encoder found, query 0 keeps only code 2, which neither found,
         // at rank 3, and query 1 has no positive left.
@@ -354,8 +356,7 @@ mod tests {
         fixture.options.fold = Some(Fold::Train);
         fixture.options.seeds = vec![1, 2];
         fixture.options.as_released = true;
-        let files = fixture.files(&[("pairs", &["pairs.json"])]);
-        let outcome = run(&fixture.request("cosqa-plus-v2", &files));
+        let outcome = fixture.run("cosqa-plus-v2", &[("pairs", &["pairs.json"])]);
         // If only one query has a number of positives, it goes to the part that lacks most: train.
         let names: Vec<&str> = outcome.parts.iter().map(|part| part.name.as_str()).collect();
         assert!(names.contains(&"train, seed 1") && names.contains(&"train, seed 2"), "{names:?}");

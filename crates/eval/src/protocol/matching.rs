@@ -344,8 +344,7 @@ mod tests {
     #[test]
     fn pairs_are_matched_at_two_thresholds() {
         let fixture = Fixture::new(&[("pairs.json", PAIRS), ("dev.json", DEV)]);
-        let files = fixture.files(&[("pairs", &["pairs.json"]), ("dev", &["dev.json"])]);
-        let outcome = run(&fixture.request("cosqa-qa", &files));
+        let outcome = fixture.run("cosqa-qa", &[("pairs", &["pairs.json"]), ("dev", &["dev.json"])]);
         // Cosines 1, 1/√5 = 0.447, 0.447 and 1/√2 = 0.707: at 0.5 the first and the last match.
         let means = outcome.parts[0].means();
         check(means["accuracy"], 0.5);
@@ -362,8 +361,7 @@ mod tests {
         assert_eq!(outcome.discrepancies, ["P9"]);
         let matches = r#"{"input":"a [CODESPLIT] b","target":1}"#;
         let fixture = Fixture::new(&[("pairs.jsonl", matches)]);
-        let files = fixture.files(&[("pairs", &["pairs.jsonl"])]);
-        assert_eq!(run(&fixture.request("pair-matching", &files)).discrepancies, ["G6"]);
+        assert_eq!(fixture.run("pair-matching", &[("pairs", &["pairs.jsonl"])]).discrepancies, ["G6"]);
     }
 
     #[test]
@@ -398,12 +396,10 @@ mod tests {
             ("codes.json", r#"{"a\na": 0, "c": 1}"#),
             ("known.json", r#"[{"idx":"q","doc":"b","code":"b","label":0}]"#),
         ]);
-        let files = fixture.files(&[
-            ("pairs", &["web.json"]),
-            ("codes", &["codes.json"]),
-            ("queries", &["known.json"]),
-        ]);
-        let outcome = run(&fixture.request("webquerytest", &files));
+        let outcome = fixture.run(
+            "webquerytest",
+            &[("pairs", &["web.json"]), ("codes", &["codes.json"]), ("queries", &["known.json"])],
+        );
         let verdicts = [("w-1", true), ("w-2", false), ("w-3", false)];
         let handed_in = verdicts.map(|(id, says)| (id.to_owned(), says)).to_vec();
         assert_eq!(outcome.predictions, Some(Predictions::Webquery(handed_in)));
@@ -412,18 +408,15 @@ mod tests {
         assert_eq!(outcome.figures["codes that CoSQA has too"], 2.0);
         assert_eq!(outcome.figures["queries that CoSQA has too"], 1.0);
         assert_eq!(outcome.discrepancies, ["C10", "C9"]);
-        let files = fixture.files(&[("pairs", &["web.json"]), ("answers", &["answers.txt"])]);
-        let outcome = run(&fixture.request("webquerytest", &files));
+        let outcome = fixture.run("webquerytest", &[("pairs", &["web.json"]), ("answers", &["answers.txt"])]);
         check(outcome.parts[0].means()["accuracy"], 2.0 / 3.0);
         assert!(outcome.discrepancies.is_empty());
-        let files = fixture.files(&[
-            ("pairs", &["web.json"]),
-            ("answers", &["answers.txt"]),
-            ("predictions", &["answers.txt"]),
-        ]);
-        check(run(&fixture.request("webquerytest", &files)).parts[0].means()["accuracy"], 1.0);
-        let files = fixture.files(&[("pairs", &["web.json"]), ("answers", &["short.txt"])]);
-        let error = fixture.error(&fixture.request("webquerytest", &files));
+        let outcome = fixture.run(
+            "webquerytest",
+            &[("pairs", &["web.json"]), ("answers", &["answers.txt"]), ("predictions", &["answers.txt"])],
+        );
+        check(outcome.parts[0].means()["accuracy"], 1.0);
+        let error = fixture.error("webquerytest", &[("pairs", &["web.json"]), ("answers", &["short.txt"])]);
         assert!(
             error.contains("short.txt: expected a line for each pair, found none for \"w-2\""),
             "{error}"

@@ -245,8 +245,12 @@ mod tests {
             }
         }
 
-        pub(super) fn error(&self, request: &Request<'_>) -> String {
-            super::run(request).unwrap_err().to_string()
+        pub(super) fn run(&self, name: &str, roles: &[(&str, &[&str])]) -> Outcome {
+            run(&self.request(name, &self.files(roles)))
+        }
+
+        pub(super) fn error(&self, name: &str, roles: &[(&str, &[&str])]) -> String {
+            super::run(&self.request(name, &self.files(roles))).unwrap_err().to_string()
         }
     }
 
@@ -298,23 +302,21 @@ mod tests {
     #[test]
     fn unknown_and_missing_roles_and_options_are_refused() {
         let mut fixture = Fixture::new(&[("pairs.json", r#"[{"idx":"1","doc":"a","code":"a","label":1}]"#)]);
-        let files = fixture.files(&[("queries", &["pairs.json"])]);
-        let error = fixture.error(&fixture.request("cosqa-search", &files));
+        let error = fixture.error("cosqa-search", &[("queries", &["pairs.json"])]);
         assert!(error.contains("cosqa-search needs --codes (cosqa-codes): the code base"), "{error}");
-        let files = fixture.files(&[("query", &["pairs.json"])]);
-        let error = fixture.error(&fixture.request("cosqa-search", &files));
+        let error = fixture.error("cosqa-search", &[("query", &["pairs.json"])]);
         assert!(
             error.contains("expected --queries (cosqa-retrieval), --codes (cosqa-codes), found --query"),
             "{error}"
         );
-        let files = fixture.files(&[("queries", &["pairs.json"])]);
-        let error = fixture.error(&fixture.request("query4code", &files));
+        let files: &[(&str, &[&str])] = &[("queries", &["pairs.json"])];
+        let error = fixture.error("query4code", files);
         assert!(
             error.contains("expected one of the formats query4code, cosqa-retrieval, webquery"),
             "{error}"
         );
         fixture.options.batch = Some(7);
-        let error = fixture.error(&fixture.request("query4code", &files));
+        let error = fixture.error("query4code", files);
         assert!(error.contains("batch"), "{error}");
     }
 }

@@ -261,32 +261,12 @@ impl RepositorySamples {
 
 #[cfg(test)]
 mod tests {
-    use quarry_embed::{EmbedError, Vectors};
     use quarry_metrics::significance::Bootstrap;
     use quarry_related::Scorer;
     use quarry_test_support::git::GitRepository;
 
     use super::*;
-
-    struct Same;
-
-    impl Embedder for Same {
-        fn id(&self) -> &str {
-            "same"
-        }
-
-        fn dimension(&self) -> usize {
-            2
-        }
-
-        fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-            Ok(Vectors { values: [1.0, 0.0].repeat(texts.len()), dimension: 2 })
-        }
-
-        fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-            self.embed_documents(texts)
-        }
-    }
+    use crate::method::tests::TestEmbedder;
 
     /// Of 60 commits, every other one changes a function, its test and a function elsewhere.
     #[test]
@@ -305,7 +285,7 @@ mod tests {
                 files.iter().map(|(path, text)| (*path, Some(text.as_str()))).collect();
             repository.commit("Change", &files);
         }
-        let model: Arc<dyn Embedder> = Arc::new(Same);
+        let model = TestEmbedder::shared("same", |_| [1.0, 0.0], |_| [1.0, 0.0]);
         let options = RelatedOptions { samples: 16, ..RelatedOptions::default() };
         let work = directory.path().join("work");
         let read = || samples(&clone, "repo", &work, &model, &options, &|| {}).unwrap();

@@ -29,8 +29,5 @@ pub enum MetricsError {
     #[error(
         "expected a measure (mrr, mmrr, map, ndcg, all also as mrr@K, recall@K, precision@K, hit_rate@K, success@K, acc@K (all relevant documents found), judged@K, r_precision, bpref, rbp.P, with K from 1 and P such as 95), found {found:?}"
     )]
-    UnknownMeasure {
-        /// The name.
-        found: String,
-    },
+    UnknownMeasure { found: String },
 }

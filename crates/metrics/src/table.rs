@@ -27,7 +27,6 @@ pub enum Layout {
 }
 
 impl Table {
-    /// A table without rows.
     pub fn new(header: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { header: header.into_iter().map(Into::into).collect(), rows: Vec::new(), left: vec![0] }
     }
@@ -53,7 +52,6 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// The headings.
     pub fn header(&self) -> &[String] {
         &self.header
     }
@@ -144,13 +142,11 @@ pub enum Section {
     Text(String),
     Table {
         title: Option<String>,
-        /// The table itself.
         table: Table,
     },
 }
 
 impl Sections {
-    /// Nothing yet.
     pub fn new() -> Self {
         Self::default()
     }

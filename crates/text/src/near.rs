@@ -88,7 +88,6 @@ impl Shingles {
         self.0.len()
     }
 
-    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

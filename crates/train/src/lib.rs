@@ -34,7 +34,6 @@ pub enum TrainError {
     /// The settings or the data do not allow training.
     #[error("{0}")]
     Settings(String),
-    /// The teacher failed.
     #[error("the teacher failed")]
     Teacher(#[source] quarry_embed::EmbedError),
     /// A model could not be read, or its tokenizer failed.

@@ -124,7 +124,6 @@ pub fn principal_directions(vectors: &[f32], dimension: usize, n: usize) -> Vec<
     directions.into_iter().flatten().map(|x| x as f32).collect()
 }
 
-/// The mean of the rows.
 pub fn mean(vectors: &[f32], dimension: usize) -> Vec<f32> {
     let mut mean = vec![0.0f64; dimension];
     for vector in vectors.chunks_exact(dimension) {

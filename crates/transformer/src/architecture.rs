@@ -28,7 +28,6 @@ use quarry_embed::EmbedError;
 
 /// A model whose `config.json` is read and checked, and whose weights can be read.
 pub(crate) trait Architecture {
-    /// Shape of the encoder.
     fn shape(&self) -> &Shape;
 
     /// Reads the encoder's tensors.
@@ -87,7 +86,6 @@ pub(crate) trait Architecture {
 /// Head of a cross-encoder: from the vectors of tokens to a logit for each label.
 pub(crate) struct Classifier {
     pub pooling: Pooling,
-    /// Steps after pooling.
     pub steps: Vec<Step>,
 }
 

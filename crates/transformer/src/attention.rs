@@ -36,9 +36,7 @@ pub(crate) struct Rotary {
 /// Number of tokens before and after itself that a token attends to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reach {
-    /// Number of tokens before.
     pub before: usize,
-    /// Number of tokens after.
     pub after: usize,
 }
 
@@ -72,7 +70,6 @@ pub(crate) struct Rotations {
 }
 
 impl Reach {
-    /// All tokens of the text.
     pub(crate) const ALL: Reach = Reach { before: usize::MAX, after: usize::MAX };
 
     /// The tokens up to this distance.
@@ -92,7 +89,6 @@ impl Reach {
 }
 
 impl Biases {
-    /// Biases of a text of `n` tokens.
     pub(crate) fn by_distance(&self, n: usize, n_heads: usize) -> DistanceBiases {
         let n = n.max(1);
         let distances = 1 - n as isize..n as isize;

@@ -20,7 +20,6 @@ use rayon::prelude::*;
 
 /// Weights of an encoder, and what its architecture does with them.
 pub(crate) struct Encoder {
-    /// Sizes of the tensors.
     pub shape: Shape,
     /// One row per token id.
     pub tokens: Table,
@@ -28,25 +27,18 @@ pub(crate) struct Encoder {
     pub positions: Option<Positions>,
     /// Added to the vectors of the second text's tokens, if the model distinguishes the texts of a pair.
     pub second_text: Option<Vec<f32>>,
-    /// Biases of attention by distance.
     pub biases: Option<Biases>,
     /// Applied before the first layer.
     pub embedding_norm: Option<Norm>,
-    /// The layers, the first one first.
     pub layers: Vec<Layer>,
     /// Applied after the last layer.
     pub last_norm: Option<Norm>,
 }
 
-/// A layer of an encoder.
 pub(crate) struct Layer {
-    /// The first half of the layer.
     pub attention: Attention,
-    /// Around attention.
     pub attention_norms: Norms,
-    /// The second half of the layer.
     pub feed_forward: FeedForward,
-    /// Around that.
     pub feed_forward_norms: Norms,
 }
 
@@ -139,7 +131,6 @@ impl Encoder {
         }
     }
 
-    /// Number of token ids.
     pub(crate) fn n_tokens(&self) -> usize {
         self.shape.n_tokens
     }

@@ -63,7 +63,6 @@ use weights::Weights;
 /// enough for the intermediate states to stay in a core's cache.
 const BATCH_TOKENS: usize = 512;
 
-/// The role of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Query,

@@ -44,7 +44,6 @@ pub fn published_option(limits: Option<[usize; 2]>) -> String {
 
 const PUBLISHED: &str = "published";
 
-/// Parses the output of [`published_option`].
 fn published(word: &str) -> Option<Published> {
     let rest = word.strip_prefix(PUBLISHED)?;
     if rest.is_empty() {

@@ -116,7 +116,6 @@ pub(crate) enum Table {
     Float(Vec<f32>),
     /// 8 bits, in the file.
     Stored(StoredRows),
-    /// 4 bits.
     Int4(Int4Matrix<'static>),
 }
 
@@ -221,7 +220,6 @@ impl Int8Matrix {
         Int8Matrix { values: quantized, factors }
     }
 
-    /// Columns of the matrix.
     pub(crate) fn n_inputs(&self) -> usize {
         self.values.len() / self.factors.len().max(1)
     }
@@ -254,7 +252,6 @@ impl Int8Matrix {
 }
 
 impl Packed {
-    /// Columns that it takes.
     pub(crate) fn n_inputs(&self) -> usize {
         self.n_inputs
     }

@@ -24,7 +24,6 @@ pub(crate) fn guarded<T, E: Into<Box<dyn Error + Send + Sync>>>(
 
 /// Reads files and hashes their content.
 pub(crate) struct Reader<'a> {
-    /// Hash of everything read.
     pub hash: &'a mut Xxh3,
 }
 
@@ -55,7 +54,6 @@ impl Reader<'_> {
     }
 }
 
-/// The error that a file is missing.
 pub(crate) fn missing(path: &Path) -> EmbedError {
     EmbedError::model(path, "is missing; copy it from the model's source into the directory")
 }

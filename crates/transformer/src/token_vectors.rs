@@ -25,7 +25,6 @@ use super::reader::{Reader, guarded};
 use super::tokenizer::parse_tokenizer;
 use super::weights::{NOT_SAFETENSORS, check_header};
 
-/// The file of the vectors.
 const WEIGHTS: &str = "model.safetensors";
 
 /// Directories that may contain the vectors and the tokenizer, below a model's directory.
@@ -51,7 +50,6 @@ fn default_max_tokens() -> Option<usize> {
     Some(DEFAULT_MAX_TOKENS)
 }
 
-/// A model with a vector for each token.
 pub struct TokenVectors {
     id: String,
     path: PathBuf,

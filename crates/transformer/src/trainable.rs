@@ -64,7 +64,6 @@ pub struct Trainable {
     pub transformer: PathBuf,
     /// `model_type` of `config.json`.
     pub model_type: String,
-    /// Shape of the encoder.
     pub shape: Shape,
     /// See [`Layout::padding`].
     pub padding: Option<usize>,
@@ -77,11 +76,8 @@ pub struct Trainable {
     pub cosine: bool,
     /// The encoder's tensors, and the pooler's if `pooling` needs it.
     pub tensors: Vec<NamedTensor>,
-    /// Prefix of every query.
     pub query_prompt: String,
-    /// Prefix of every document.
     pub document_prompt: String,
-    /// Settings of a late-interaction model.
     pub late: Option<TokenSettings>,
     tokenizer: Tokenizer,
     /// Tokens after the first one of every text.

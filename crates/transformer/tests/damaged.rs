@@ -18,7 +18,6 @@ fn safetensors(header: &str, n_bytes: usize) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &vec![0; n_bytes]].concat()
 }
 
-/// A checkpoint of PyTorch with this pickle.
 fn checkpoint(pickle: &[u8]) -> Vec<u8> {
     let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     archive.start_file("archive/data.pkl", SimpleFileOptions::default()).unwrap();

@@ -17,7 +17,6 @@ use crate::TrainError;
 pub(super) struct State {
     /// Steps of the optimizer that are done.
     pub step: u64,
-    /// Values of the parameters.
     pub values: Vec<Vec<f32>>,
     /// The optimizer's means.
     pub moments: Vec<Moments>,
@@ -33,7 +32,6 @@ pub(super) struct State {
 }
 
 impl State {
-    /// The values that are measured and kept.
     pub(super) fn measured(&self) -> &Vec<Vec<f32>> {
         self.average.as_ref().unwrap_or(&self.values)
     }
@@ -141,7 +139,6 @@ impl Checkpoint {
         }))
     }
 
-    /// Replaces the kept state.
     pub(super) fn write(&self, state: &State) -> Result<(), TrainError> {
         // In the order in which they are read.
         let hashed = state.values.iter().chain(state.moments.iter().map(|moments| &moments.first));

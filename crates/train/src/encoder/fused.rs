@@ -163,7 +163,6 @@ impl LayerNorm {
     }
 }
 
-/// Applies GELU.
 pub(super) fn gelu(values: &Tensor) -> Result<Tensor> {
     values.contiguous()?.apply_op1(Gelu)
 }
@@ -222,7 +221,6 @@ pub(super) fn dropout(values: &Tensor, mask: DropoutMask) -> Result<Tensor> {
     values.contiguous()?.apply_op1(mask)
 }
 
-/// Mask of dropped values.
 #[derive(Clone, Copy)]
 pub(super) struct DropoutMask {
     pub(super) rate: f32,
@@ -230,7 +228,6 @@ pub(super) struct DropoutMask {
 }
 
 impl DropoutMask {
-    /// Returns whether the value of a number is kept.
     pub(super) fn keeps(self, number: usize) -> bool {
         // SplitMix64.
         let mut x = self.seed.wrapping_add((number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));

@@ -37,7 +37,6 @@ pub(super) enum TeacherTargets {
     Scores(HashMap<(u64, u32), f32>),
 }
 
-/// The targets of a teacher for a batch.
 enum BatchTargets {
     /// Vectors of queries and of codes.
     Vectors([Tensor; 2]),
@@ -47,11 +46,9 @@ enum BatchTargets {
 
 /// A network and its training objective.
 pub(super) struct Learner<'a> {
-    /// The encoder.
     pub network: &'a Network,
     /// Weights of encoder and head.
     pub parameters: &'a Parameters,
-    /// The recipe.
     pub settings: &'a Settings,
     pub model_type: &'a str,
 }

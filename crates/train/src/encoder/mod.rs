@@ -55,9 +55,7 @@ pub const LOSS_POINTS: u64 = 200;
 /// Measurements after an epoch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
-    /// Epochs done.
     pub epoch: usize,
-    /// Steps done.
     pub step: u64,
     /// Mean loss of the epoch's steps, in nats.
     pub loss: f32,
@@ -65,10 +63,8 @@ pub struct Evaluation {
     pub value: Option<f64>,
 }
 
-/// Progress of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
-    /// Data are ready.
     Ready {
         /// Examples to learn from.
         n_examples: usize,
@@ -89,7 +85,6 @@ pub enum Progress {
         /// In all.
         all: usize,
     },
-    /// A step is done.
     Step {
         /// Counted from 1.
         step: u64,
@@ -100,7 +95,6 @@ pub enum Progress {
     Evaluated(Outcome),
 }
 
-/// The mean loss of some steps.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LossPoint {
     /// The last of them, counted from 1.
@@ -109,27 +103,21 @@ pub struct LossPoint {
     pub loss: f32,
 }
 
-/// Outcome of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// The loss over the whole run, in about [`LOSS_POINTS`] points.
     pub losses: Vec<LossPoint>,
     pub evaluations: Vec<Evaluation>,
-    /// Evaluation of the weights that were kept.
     pub kept: Option<Evaluation>,
 }
 
-/// Inputs of a run.
 pub struct Run<'a> {
-    /// The model that it begins with.
     pub model: &'a Trainable,
-    /// Pairs to learn from.
     pub rows: &'a [Row],
     /// Pairs to choose the best epoch by.
     pub held_out: &'a [Row],
     /// Codes that are ranked for the queries of these pairs, besides the pairs' own.
     pub corpus: &'a [String],
-    /// The recipe.
     pub settings: &'a Settings,
     /// A model to learn from, for the objectives that need one.
     pub teacher: Option<Teacher<'a>>,
@@ -308,7 +296,6 @@ struct Prepared {
     reader: Reader,
     examples: Examples,
     measured: Examples,
-    /// Steps of the optimizer in an epoch.
     steps_an_epoch: u64,
 }
 
@@ -374,7 +361,6 @@ impl Prepared {
     }
 }
 
-/// The examples to measure.
 fn measured(
     held_out: &[Row],
     corpus: &[String],

@@ -36,7 +36,6 @@ pub(super) fn schedule(decay: Decay, step: u64, warm_up: u64, n_steps: u64) -> f
     }
 }
 
-/// The settings of AdamW.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdamW {
@@ -66,7 +65,6 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// For a tensor of `n` values.
     pub fn new(n: usize) -> Moments {
         Moments { first: vec![0.0; n], second: vec![0.0; n] }
     }

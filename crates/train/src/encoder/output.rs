@@ -36,19 +36,16 @@ const REPORT_FILE: &str = "training.json";
 /// Result of a finished run, as a file of its directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The recipe.
     pub settings: Settings,
     /// [`super::Device::name`] of where it ran; older versions knew the CPU alone.
     #[serde(default = "cpu")]
     pub device: String,
-    /// Examples that were learned from.
     pub n_examples: usize,
     /// Held-out examples that were measured.
     pub n_held_out: usize,
     /// Codes that were ranked to measure them.
     pub n_codes: usize,
     pub evaluations: Vec<Evaluation>,
-    /// Evaluation of the weights that were kept.
     pub kept: Option<Evaluation>,
 }
 
@@ -269,23 +266,19 @@ fn pretty(value: &serde_json::Value) -> String {
 /// Content of a model's card besides its settings and results.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Provenance {
-    /// The command that trained it.
     pub command: String,
     /// The model that training began with.
     pub base: String,
     /// The files of pairs, with a hash of each.
     pub data: Vec<(String, String)>,
-    /// Licenses of the pairs, with their numbers.
     pub licenses: Vec<(String, usize)>,
     /// Result of the check for evaluation data.
     pub leakage: String,
     /// Differences between the recipe and its paper, a sentence each.
     pub departures: Vec<String>,
-    /// Version of the program.
     pub version: String,
 }
 
-/// The card, in Markdown.
 pub(super) fn card(provenance: &Provenance, report: &Report) -> String {
     let settings = &report.settings;
     let mut text = String::from(

@@ -7,7 +7,6 @@ use super::optimizer::{AdamW, Decay};
 use super::rewrite::Rewrite;
 use crate::TrainError;
 
-/// Training objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Objective {
@@ -21,7 +20,6 @@ pub enum Objective {
     /// A teacher's distribution over the codes of the batch; for a cross-encoder, over the own code and its hard
     /// negatives.
     DistillScores,
-    /// A teacher's vectors.
     DistillVectors,
     /// A matcher of query and code with binary cross-entropy on the labels.
     Siamese,
@@ -84,7 +82,6 @@ pub enum OtherPositives {
     Positive,
 }
 
-/// Source of the vectors of codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CodeVectors {
@@ -96,7 +93,6 @@ pub enum CodeVectors {
     Teacher,
 }
 
-/// Composition of batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Batches {
@@ -125,7 +121,6 @@ pub enum Select {
 }
 
 impl Select {
-    /// Returns whether codes are ranked.
     #[must_use]
     pub fn ranks(self) -> bool {
         matches!(self, Select::Mrr | Select::Ndcg)
@@ -154,7 +149,6 @@ pub enum Form {
     Tokens,
 }
 
-/// A training recipe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
@@ -215,9 +209,7 @@ pub struct Settings {
     pub rate: f64,
     /// Number of steps over which the step size rises from 0; a share of all steps if it is less than 1.
     pub warm_up: f64,
-    /// Decay of the rate.
     pub decay: Decay,
-    /// The optimizer's other settings.
     pub optimizer: AdamW,
     /// Maximum norm of the gradient; 0 for no limit.
     pub clip: f64,
@@ -236,7 +228,6 @@ pub struct Settings {
     pub patience: usize,
     /// Number of steps between two checkpoints, in addition to those after each epoch; 0 for none.
     pub checkpoint_steps: u64,
-    /// Seed of all randomness.
     pub seed: u64,
 }
 

@@ -143,7 +143,6 @@ pub(super) fn soften(
     Ok(((&cells + cells.t()?)? * 0.5)?.flatten_all()?.to_vec1::<f32>()?)
 }
 
-/// The inner product.
 pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut lanes = [0.0f32; 16];
     let (a_chunks, b_chunks) = (a.chunks_exact(16), b.chunks_exact(16));

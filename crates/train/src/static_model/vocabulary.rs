@@ -20,7 +20,6 @@ pub struct VocabularySize {
 /// The tokens of a model: hashes by id. Those of most use to queries have the lowest ids.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Vocabulary {
-    /// Hash of each token.
     pub hashes: Vec<u64>,
     /// The tokens as text, a pair as two words with a space between.
     pub texts: Vec<String>,

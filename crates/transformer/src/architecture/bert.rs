@@ -145,7 +145,6 @@ pub(super) fn classifier(
     Ok(Classifier { pooling: Pooling::Cls, steps })
 }
 
-/// BERT's own.
 const NAMES: Names = Names {
     query: "attention.self.query",
     key: "attention.self.key",
@@ -221,7 +220,6 @@ pub(super) struct Names {
     pub norm: &'static str,
 }
 
-/// BERT's layers.
 pub(super) fn layers(weights: &Weights, shape: &Shape, names: &Names) -> Result<Vec<Layer>, EmbedError> {
     let Shape { hidden, intermediate, .. } = *shape;
     (0..shape.n_layers)

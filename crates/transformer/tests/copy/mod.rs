@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokenizers::{Tokenizer, TruncationParams};
 
-/// The directory of the models.
 pub(crate) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
@@ -52,7 +51,6 @@ impl Copy {
         self
     }
 
-    /// Sets a key of a JSON file.
     pub(crate) fn set(self, file: &str, key: &str, value: Value) -> Copy {
         let mut json: Value = serde_json::from_slice(&fs::read(self.path(file)).unwrap()).unwrap();
         json[key] = value;
@@ -65,7 +63,6 @@ impl Copy {
         self.write(file, &bytes[..bytes.len() / 2])
     }
 
-    /// The directory itself.
     pub(crate) fn root(&self) -> &Path {
         self.0.path()
     }

@@ -142,7 +142,8 @@ impl Directory {
                 break;
             }
         }
-        let n_reserved = options.encoder_prefix_length();
+        // For the prefix of two tokens.
+        let n_reserved = if options.unixcoder { 2 } else { 0 };
         let tokenizer = read_tokenizer(&transformer, shape, &sentence_config, n_reserved, &mut reader)?;
         let file = path.join("config_sentence_transformers.json");
         let prompts: PromptConfig = reader.optional(&file)?.unwrap_or_default();

@@ -106,9 +106,7 @@ impl Positions {
             }
         })
     }
-}
 
-impl Positions {
     /// The row of each token of a text, whichever it is, and then of each node: all nodes have the first.
     fn rows_before_nodes(&self, graph: &Graph) -> impl Iterator<Item = usize> {
         let first = self.padding.map_or(0, |padding| padding + 1);
@@ -496,12 +494,11 @@ impl Linear {
         self.multiply(Output::Add, input, output);
     }
 
-    /// Adds the map of every row of `input` to a row of `output`.
-    /// Returns whether it adds anything.
     pub(crate) fn has_bias(&self) -> bool {
         self.bias.iter().any(|value| *value != 0.0)
     }
 
+    /// Adds the map of every row of `input` to a row of `output`.
     pub(crate) fn add(&self, input: &[f32], output: &mut [f32]) {
         add_to_rows(output, &self.bias);
         self.multiply(Output::Add, input, output);

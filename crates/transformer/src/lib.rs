@@ -48,7 +48,7 @@ use adapters::Adapters;
 use config::Directory;
 use quarry_embed::{EmbedError, Embedder, Vectors};
 use rayon::prelude::*;
-use reader::guarded;
+use reader::{FAILS, guarded};
 use tokenizers::Tokenizer;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -256,8 +256,7 @@ impl TransformerModel {
             text
         };
         let path = Path::new(&self.path);
-        let problem = "has a tokenizer that fails on a text; save the model's tokenizer again";
-        let encoding = guarded(path, problem, || match prompt {
+        let encoding = guarded(path, FAILS, || match prompt {
             "" => self.tokenizer.encode_fast(text, true),
             _ => self.tokenizer.encode_fast(format!("{prompt}{text}"), true),
         })?;
@@ -380,8 +379,7 @@ fn encoder_prefix(path: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32>, EmbedE
         })
     };
     let mode = id("<encoder-only>")?;
-    let problem = "has a tokenizer that fails on a text; save the model's tokenizer again";
-    let of_nothing = guarded(path, problem, || tokenizer.encode_fast("", true))?;
+    let of_nothing = guarded(path, FAILS, || tokenizer.encode_fast("", true))?;
     Ok(if of_nothing.get_ids().contains(&mode) { Vec::new() } else { vec![mode, id("</s>")?] })
 }
 

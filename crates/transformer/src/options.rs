@@ -137,9 +137,4 @@ impl Options {
     pub(crate) fn replaces_head(&self) -> bool {
         self.pooling.is_some()
     }
-
-    /// Number of tokens of the prefix of [`Options::unixcoder`].
-    pub(crate) fn encoder_prefix_length(&self) -> usize {
-        if self.unixcoder { 2 } else { 0 }
-    }
 }

@@ -22,6 +22,9 @@ pub(crate) fn guarded<T, E: Into<Box<dyn Error + Send + Sync>>>(
     }
 }
 
+/// The problem of a tokenizer that cannot split a text.
+pub(crate) const FAILS: &str = "has a tokenizer that fails on a text; save the model's tokenizer again";
+
 /// Reads files and hashes their content.
 pub(crate) struct Reader<'a> {
     pub hash: &'a mut Xxh3,

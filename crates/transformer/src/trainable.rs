@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::config::Directory;
 use super::options::Options;
 use super::pooling::{Pooling, Step};
-use super::reader::guarded;
+use super::reader::{FAILS, guarded};
 use super::weights::Weights;
 use super::{check_tokens, encoder_prefix};
 use quarry_embed::EmbedError;
@@ -359,8 +359,6 @@ fn text_ends(path: &Path, tokenizer: &Tokenizer) -> Result<[u32; 2], EmbedError>
     };
     Ok([first, last])
 }
-
-const FAILS: &str = "has a tokenizer that fails on a text; save the model's tokenizer again";
 
 impl TextTokenizer {
     /// The tokens of a text, including special ones.

@@ -5,7 +5,7 @@ use std::path::Path;
 use rayon::prelude::*;
 use serde::Deserialize;
 
-use super::{Architecture, Classifier, Shape, Sizes, activation, check_epsilon, check_sizes, parse};
+use super::{Architecture, Classifier, Shape, Sizes, activation, check_epsilon, check_sizes, default, parse};
 use crate::attention::{Attention, Reach};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms, Positions};
 use crate::layout::{Layout, Wiring};
@@ -24,20 +24,12 @@ pub(super) struct Config {
     /// MPNet has no token types.
     #[serde(default)]
     pub type_vocab_size: usize,
-    #[serde(default = "default_epsilon")]
+    #[serde(default = "default::epsilon_12")]
     pub layer_norm_eps: f32,
-    #[serde(default = "default_activation")]
+    #[serde(default = "default::gelu")]
     pub hidden_act: String,
     pub position_embedding_type: Option<String>,
     pub pad_token_id: Option<usize>,
-}
-
-fn default_epsilon() -> f32 {
-    1e-12
-}
-
-fn default_activation() -> String {
-    "gelu".into()
 }
 
 /// The prefixes that the names of tensors may have.

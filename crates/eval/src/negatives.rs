@@ -27,7 +27,6 @@ pub struct Pair<'a> {
 /// Choice of the candidates that become negatives.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// Maximum number for each query.
     pub count: usize,
     /// Number of the best codes that are considered, those that answer included.
     pub depth: usize,

@@ -30,13 +30,10 @@ pub enum ResultFormat {
     Mteb,
 }
 
-/// Metadata of a result file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct About<'a> {
-    /// Name of the task or data set.
     pub task: &'a str,
     pub split: &'a str,
-    /// Time that the evaluation took.
     pub seconds: f64,
 }
 

@@ -12,7 +12,6 @@ pub struct Table {
     left: Vec<usize>,
 }
 
-/// Format of a printed table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layout {
     /// Columns of a terminal.
@@ -165,7 +164,6 @@ impl Sections {
         self
     }
 
-    /// Adds a table without a title.
     #[must_use]
     pub fn table(mut self, table: Table) -> Self {
         self.0.push(Section::Table { title: None, table });

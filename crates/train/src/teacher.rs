@@ -11,7 +11,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::TrainError;
 
-/// Texts that are embedded at once.
 const CHUNK: usize = 4096;
 
 /// First line of a teacher file; 64-bit hashes of the texts follow, then their vectors as 32-bit floats, both in

@@ -17,11 +17,9 @@ pub(crate) struct Attention {
     pub query_key_value: Linear,
     /// Maps the heads' results to the summand of the token's vector.
     pub output: Linear,
-    /// Normalize the query and the key of each head.
     pub head_norms: Option<[Norm; 2]>,
     /// Rotates queries and keys by their positions.
     pub rotary: Option<Rotary>,
-    /// Tokens that a token attends to.
     pub reach: Reach,
 }
 

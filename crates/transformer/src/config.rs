@@ -33,7 +33,6 @@ pub(crate) struct Directory {
     pub query_prompt: String,
     pub document_prompt: String,
     pub weights: PathBuf,
-    /// Settings of a model with a separate vector for each token.
     pub token_vectors: Option<TokenVectorConfig>,
     /// Directories of the modules after the pooling, or after the encoder.
     pub steps: Vec<PathBuf>,

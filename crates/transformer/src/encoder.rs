@@ -407,7 +407,6 @@ impl Linear {
         }))
     }
 
-    /// Multiplies the map by a number.
     pub(crate) fn scale(&mut self, factor: f32) {
         let weight = match &mut self.weight {
             Matrix::Float(values) => values,

@@ -278,7 +278,6 @@ impl TransformerModel {
     }
 }
 
-/// Checks that a model computed finite numbers.
 fn check_numbers(path: &Path, values: &[f32]) -> Result<(), EmbedError> {
     if values.iter().all(|value| value.is_finite()) {
         return Ok(());

@@ -117,7 +117,6 @@ impl Matcher {
         })
     }
 
-    /// Identifies the model and its weights.
     pub fn id(&self) -> &str {
         &self.id
     }

@@ -192,7 +192,6 @@ impl Weights {
         self.prefix = found.copied().unwrap_or_default();
     }
 
-    /// Returns whether the file contains a tensor with this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.shape(&format!("{}{name}", self.prefix)).is_some()
     }
@@ -379,7 +378,6 @@ impl Weights {
         Ok(Int4Matrix { bytes: Cow::Owned(bytes), factors })
     }
 
-    /// Shape of a tensor, if the file contains it.
     fn shape(&self, name: &str) -> Option<Vec<usize>> {
         match &self.source {
             Source::Safetensors(source) => Some(source.tensors.info(name)?.shape.clone()),

@@ -95,7 +95,6 @@ impl fmt::Display for Localizer {
     }
 }
 
-/// Directories of repositories, and of trees and indexes.
 #[derive(Clone, Copy)]
 pub struct Directories<'a> {
     /// Directories with clones, bare or not; the first one that contains a repository is used.
@@ -108,7 +107,6 @@ pub struct Directories<'a> {
     pub shown: Option<ShownUnits<'a>>,
 }
 
-/// The candidates of a search for an issue, with their features.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Candidates {
     pub id: String,
@@ -132,7 +130,6 @@ pub struct Candidates {
     pub query_shares: Vec<f32>,
 }
 
-/// Results of a method for an issue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     /// The first [`DEPTH`] entities of each level, best first.
@@ -164,7 +161,6 @@ pub enum LeftOut {
 }
 
 impl LeftOut {
-    /// The reason in a few words.
     #[must_use]
     pub fn about(self) -> &'static str {
         match self {
@@ -241,7 +237,6 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Ranks the functions of an index as documents.
 fn documents(
     index: &Index,
     method: &Method,

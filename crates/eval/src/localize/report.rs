@@ -93,7 +93,6 @@ pub struct MethodComparison {
     pub files: BTreeMap<String, PairedComparison>,
 }
 
-/// Results of a method for one issue, as a line of a file.
 #[derive(Debug, Serialize)]
 pub struct IssueLine<'a> {
     /// Id of the issue.

@@ -44,12 +44,7 @@ pub enum Method {
         parts: Vec<(f64, Method)>,
     },
     /// `rerank(FIRST, SECOND, depth = 100)`: [`super::Reranked`].
-    Rerank {
-        first: Box<Method>,
-        /// Method that re-ranks the candidates.
-        second: Box<Method>,
-        depth: usize,
-    },
+    Rerank { first: Box<Method>, second: Box<Method>, depth: usize },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

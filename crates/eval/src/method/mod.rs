@@ -91,7 +91,6 @@ pub trait Scorer: Send + Sync {
 /// corpus of millions of documents.
 pub const QUERIES_PER_BATCH: usize = 32;
 
-/// The documents that a method ranks.
 #[derive(Debug, Clone, Copy)]
 pub struct Corpus<'a> {
     /// The documents, in the order in which they are scored.
@@ -148,9 +147,7 @@ impl<F: Fn(ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError>> ModelSource 
 
 pub type LoadModel<'a> = dyn ModelSource + 'a;
 
-/// A method that is ready to score.
 pub struct Prepared {
-    /// Scores the documents of the corpus.
     pub scorer: Box<dyn Scorer>,
     /// Identities of its models with their weights, joined by ` + `, if it has any.
     pub model: Option<String>,

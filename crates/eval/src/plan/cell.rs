@@ -14,14 +14,12 @@ use std::path::{Path, PathBuf};
 /// The result of a method on a data set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Everything that the result depends on.
     pub identity: Identity,
     pub outcome: Outcome,
     /// Queries by part and id; empty for protocols that do not rank all documents of a benchmark.
     pub queries: BTreeMap<String, BTreeMap<String, RankedQuery>>,
 }
 
-/// A query, and the document that a method ranked first for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankedQuery {
     pub text: String,
@@ -74,7 +72,6 @@ pub struct Store {
     _lock: File,
 }
 
-/// Prefix of incomplete files.
 const PARTIAL: &str = ".partial-";
 
 impl Store {

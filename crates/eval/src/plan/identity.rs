@@ -91,7 +91,6 @@ pub struct Input {
 }
 
 impl Identity {
-    /// Name of the file that stores the measurement.
     pub(super) fn name(&self) -> String {
         let text = serde_json::to_vec(self).unwrap_or_default();
         sha256(text)[..32].to_owned()

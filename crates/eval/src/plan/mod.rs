@@ -57,11 +57,9 @@ pub struct Plan {
     pub bootstrap: Bootstrap,
     #[serde(default)]
     pub training: Vec<TrainingPlan>,
-    /// Data sets to measure on.
     pub datasets: Vec<DatasetPlan>,
 }
 
-/// A data set, and what is measured on it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatasetPlan {

@@ -17,7 +17,6 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Directories with the files of a plan.
 #[derive(Debug, Clone)]
 pub struct Locations {
     /// Directory that paths of data are relative to.

@@ -135,7 +135,6 @@ impl DatasetResults {
     pub(crate) const LABEL_ERRORS: &str = "With the errors of labels, as their judge was calibrated: means with the expected \
                                            errors removed, and whether the order against the baseline survives them:";
 
-    /// Reliability of the measures; `None` without any.
     pub fn reliability_table(&self) -> Option<Table> {
         let mut table = Table::new(["reliability", "value"]);
         for (name, value) in &self.reliability {

@@ -72,12 +72,10 @@ pub struct TrainingRun {
     /// Directory of the model to begin with, maybe with options after it.
     pub model: PathBuf,
     pub recipe: Option<PathBuf>,
-    /// Settings in place of the recipe's.
     pub settings: Vec<String>,
     pub pairs: Vec<PathBuf>,
     /// Files of pairs to choose the best epoch by.
     pub dev: Vec<PathBuf>,
-    /// Files of codes that are ranked for these.
     pub corpus: Vec<PathBuf>,
     pub teacher: Option<PathBuf>,
     /// Files of evaluation data that the pairs must not contain.
@@ -121,7 +119,6 @@ impl TrainingEstimate {
 
 pub type TrainerError = Box<dyn Error + Send + Sync>;
 
-/// Trains the models of plans.
 pub trait Trainer {
     /// All settings of a run, and the version of what computes it: with these, the same model and files, a run gives the
     /// same weights.

@@ -78,7 +78,6 @@ pub(super) struct Candidates<'a> {
     pub query: &'a Query,
     /// Indices in the corpus: distractors, then relevant documents.
     pub positions: Vec<usize>,
-    /// Number of relevant documents.
     pub n_answers: usize,
 }
 

@@ -21,7 +21,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 /// Pairs per batch in CodeSearchNet.
 const BATCH: usize = 1_000;
 
-/// CodeSearchNet's own metric.
 pub(super) static CSN_MRR: Protocol = Protocol {
     name: "csn-mrr",
     source: "CodeSearchNet, model_test.py",

@@ -39,7 +39,6 @@ pub(super) static PAIR_MATCHING: Protocol = Protocol {
     },
 };
 
-/// CoSQA's question answering.
 pub(super) static COSQA_QA: Protocol = Protocol {
     name: "cosqa-qa",
     source: "CoSQA, question answering",

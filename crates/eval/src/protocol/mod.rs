@@ -119,7 +119,6 @@ pub struct Role {
     pub kind: RoleKind,
     /// Names of the formats that its files may have; any if empty.
     pub formats: &'static [&'static str],
-    /// True if the input may be missing.
     pub optional: bool,
     /// Description, in lower case and without a period.
     pub about: &'static str,
@@ -209,7 +208,6 @@ mod tests {
         Ok(Prepared { scorer: Box::new(LogOdds(Letters(vectors))), model: None })
     }
 
-    /// Files in a directory, and options.
     pub(super) struct Fixture {
         directory: tempfile::TempDir,
         pub(super) options: ProtocolOptions,

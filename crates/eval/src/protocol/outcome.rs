@@ -67,7 +67,6 @@ pub struct Verdict {
     pub truth: Option<bool>,
     /// Score of the method; higher means more likely a match.
     pub score: f64,
-    /// True if the method predicts a match.
     pub prediction: bool,
 }
 
@@ -164,7 +163,6 @@ impl Outcome {
         }
     }
 
-    /// Means of each part ([`Part::means`]) by its name.
     pub fn means(&self) -> BTreeMap<String, BTreeMap<String, f64>> {
         self.parts.iter().map(|part| (part.name.clone(), part.means())).collect()
     }

@@ -82,7 +82,6 @@ pub type Observe<'a> = dyn Fn(&str, &Benchmark, &Query, &[f32]) -> Result<(), Ev
 /// A method to measure, and the data to measure it on.
 pub struct Request<'a> {
     pub protocol: &'static Protocol,
-    /// Files or directories by names of roles.
     pub files: &'a BTreeMap<String, Vec<PathBuf>>,
     /// Split whose qrels are read from a directory: `qrels/SPLIT.tsv`.
     pub split: &'a str,

@@ -80,7 +80,6 @@ impl fmt::Display for Grep {
     }
 }
 
-/// The files of a tree, for searching their texts.
 pub struct Files(Vec<File>);
 
 struct File {

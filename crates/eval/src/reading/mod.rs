@@ -68,7 +68,6 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader that has read nothing yet.
     pub fn new(gold: &'a [GoldFunction], count: CountTokens<'a>) -> Self {
         let unseen = gold.iter().map(|gold| (gold.path.as_str(), gold.lines.clone())).collect();
         Self { count, gold, unseen, n_tokens: 0, answered_at: None }

@@ -41,7 +41,6 @@ pub const DEPTH: usize = 50;
 pub struct RelatedOptions {
     /// Maximum number of commits sampled per repository.
     pub samples: usize,
-    /// Maximum number of commits that are read.
     pub commits: usize,
     /// Maximum number of files in a tree; larger repositories are omitted.
     pub max_files: usize,

@@ -22,7 +22,6 @@ const PENALTY: f64 = 1e-5;
 /// Upper bounds of the word counts that form a class of descriptions of similar length.
 const LENGTHS: [usize; 6] = [3, 5, 7, 9, 11, 14];
 
-/// Number of bins of a reliability diagram.
 const BINS: usize = 10;
 
 /// One search, with the truth about its query.

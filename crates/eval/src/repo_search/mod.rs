@@ -28,7 +28,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Scores of a method on several repositories.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RepoSearchScores {
     /// Identity of the method's model and its weights, if it has one.
@@ -129,7 +128,6 @@ pub fn evaluate(
     indexes.scores(&indexes.ranking)
 }
 
-/// The indexes of some repositories, for evaluating their questions.
 pub struct Indexes<'a> {
     /// The ranking of the method for which they were built.
     pub ranking: RankingWeights,
@@ -145,7 +143,6 @@ struct Entry<'a> {
     _directory: TempDir,
 }
 
-/// The model and the weights with which a method searches.
 pub(crate) fn searching(
     method: &Method,
     load: &LoadModel<'_>,

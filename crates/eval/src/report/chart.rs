@@ -3,7 +3,6 @@
 use maud::{Markup, html};
 use quarry_text::counted;
 
-/// A named value with its interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
     pub label: String,
@@ -34,7 +33,6 @@ const CROWDED: usize = 40;
 /// Minimum number of cases of a point for a curve to go through it: a mean of fewer cases is mostly chance.
 const JOINED: usize = 5;
 
-/// Number of colors of the style sheet.
 const COLORS: usize = 8;
 
 fn color(index: usize) -> String {

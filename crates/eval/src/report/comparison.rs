@@ -43,7 +43,6 @@ impl Order {
     }
 }
 
-/// The comparison, and the queries that are shown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Question {
     /// Number of the data set.

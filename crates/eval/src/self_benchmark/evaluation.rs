@@ -37,7 +37,6 @@ pub struct Repository<'a> {
     pub model: Option<&'a Path>,
 }
 
-/// Units of a view, as they are indexed.
 pub struct Units {
     /// Path, lines and name of each.
     pub hits: Vec<Hit>,

@@ -220,7 +220,6 @@ pub fn questions_about(
     benchmark
 }
 
-/// Number of commits that are parsed together.
 const COMMITS_PER_BATCH: usize = 64;
 
 fn from_history(

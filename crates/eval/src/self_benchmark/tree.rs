@@ -29,7 +29,6 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
-    /// Splits a file into units.
     pub fn new(path: &str, language: Language, flags: FileFlags, text: SourceText) -> Self {
         let (extraction, references) = if language.is_notebook() {
             (text.extract(language), References::default())

@@ -15,7 +15,6 @@ const TABLE: &str = include_str!("variants.toml");
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variant {
     pub name: String,
-    /// Description in a few words.
     pub about: String,
     pub method: VariantMethod,
     /// Weights of the ranking; if units are documents, only the parameters of BM25F are used.

@@ -24,7 +24,6 @@ pub(super) struct State {
     pub average: Option<Vec<Vec<f32>>>,
     /// Losses of the epoch that is under way.
     pub losses: Mean,
-    /// Losses of the whole run.
     pub curve: Curve,
     /// The best epoch so far and its values.
     pub best: Option<(Evaluation, Vec<Vec<f32>>)>,
@@ -70,7 +69,6 @@ const RUN_FILES: [&str; 3] = [LOCK_FILE, "checkpoint.new", "report.html"];
 /// Prefixes of files that are written under another name first: those of safetensors, and the page.
 const PARTIAL: [&str; 2] = [".tmp", ".partial-"];
 
-/// Name of the file with the state of a run.
 const CHECKPOINT_FILE: &str = "checkpoint.safetensors";
 
 impl Checkpoint {

@@ -88,7 +88,6 @@ pub fn split(rows: Vec<Row>, share: f64) -> (Vec<Row>, Vec<Row>) {
     (learned, held_out)
 }
 
-/// A pair as token ids.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Example {
     /// Tokens of the query; of query and code for a classifier.
@@ -98,7 +97,6 @@ pub(super) struct Example {
     pub summary: Vec<u32>,
     /// Tokens of the rewritten query, for `coclr-paper`.
     pub rewritten: Option<Vec<u32>>,
-    /// True if the code answers the query.
     pub label: bool,
     pub query_key: u64,
     /// Hash of the repository's name.
@@ -136,7 +134,6 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Creates a reader for a model and the limits of a recipe.
     pub(super) fn new(model: &Trainable, settings: &Settings) -> Result<Reader, TrainError> {
         let kind = settings.objective.kind();
         let max_query =

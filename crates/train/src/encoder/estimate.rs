@@ -17,7 +17,6 @@ use crate::encoder::Row;
 /// Held-out texts that are embedded to measure how long it takes.
 const SAMPLE: usize = 32;
 
-/// Estimated duration of a run on this machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     pub n_examples: usize,

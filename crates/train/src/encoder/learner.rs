@@ -44,10 +44,8 @@ enum BatchTargets {
     Scores(Tensor, Vec<bool>),
 }
 
-/// A network and its training objective.
 pub(super) struct Learner<'a> {
     pub network: &'a Network,
-    /// Weights of encoder and head.
     pub parameters: &'a Parameters,
     pub settings: &'a Settings,
     pub model_type: &'a str,
@@ -421,7 +419,6 @@ impl Learner<'_> {
         by_parts(queries, codes, |queries, codes| match_all(self.parameters, queries, codes))
     }
 
-    /// Returns whether the label of each pair is predicted.
     pub(super) fn hits(&self, data: &Examples) -> Result<Vec<f64>> {
         let mut hits = Vec::new();
         for examples in data.list.chunks(EVALUATION_CHUNK) {

@@ -49,10 +49,8 @@ pub use teacher::Teacher;
 /// Raised when the same settings, model and pairs give other weights than before.
 pub const VERSION: u32 = 1;
 
-/// Points of the curve of a run's loss.
 pub const LOSS_POINTS: u64 = 200;
 
-/// Measurements after an epoch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
     pub epoch: usize,
@@ -505,7 +503,6 @@ impl Mean {
     }
 }
 
-/// The loss over a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 struct Curve {
     points: Vec<LossPoint>,

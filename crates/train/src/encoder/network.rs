@@ -165,7 +165,6 @@ pub(super) struct Network {
     pub dimension: usize,
     /// True if the vector has length 1.
     pub cosine: bool,
-    /// Settings of late interaction, with the lengths of the recipe.
     late: Option<TokenSettings>,
 }
 

@@ -111,7 +111,6 @@ pub fn binary_cross_entropy(logits: &Tensor, labels: &[f32]) -> Result<Tensor> {
     (softplus(logits)? - (logits * labels)?)?.mean_all()
 }
 
-/// Variant of CoCLR's loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coclr {
     /// The released code's loss for search: all positives together weigh as much as all negatives.

@@ -55,10 +55,8 @@ impl Default for AdamW {
     }
 }
 
-/// The running means of one tensor.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Moments {
-    /// Running mean of gradients.
     pub first: Vec<f32>,
     /// Running mean of squared gradients.
     pub second: Vec<f32>,

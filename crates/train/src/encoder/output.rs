@@ -30,7 +30,6 @@ const TAKEN_OVER: [&str; 9] = [
     "sentencepiece.bpe.model",
 ];
 
-/// Name of the file with the [`Report`] of a run, in its directory.
 const REPORT_FILE: &str = "training.json";
 
 /// Result of a finished run, as a file of its directory.
@@ -41,7 +40,6 @@ pub struct Report {
     #[serde(default = "cpu")]
     pub device: String,
     pub n_examples: usize,
-    /// Held-out examples that were measured.
     pub n_held_out: usize,
     /// Codes that were ranked to measure them.
     pub n_codes: usize,
@@ -267,7 +265,6 @@ fn pretty(value: &serde_json::Value) -> String {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Provenance {
     pub command: String,
-    /// The model that training began with.
     pub base: String,
     /// The files of pairs, with a hash of each.
     pub data: Vec<(String, String)>,

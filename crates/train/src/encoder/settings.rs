@@ -103,7 +103,6 @@ pub enum Batches {
     Repository,
 }
 
-/// The measure by which checkpoints are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Select {
@@ -158,7 +157,6 @@ pub struct Settings {
     pub options: String,
     /// Number of first layers to keep of the model; 0 for all.
     pub layers: usize,
-    /// Source of the vectors of codes, with `info-nce`.
     pub code_vectors: CodeVectors,
     /// Factor of similarities, 1 / temperature.
     pub scale: f64,
@@ -222,7 +220,6 @@ pub struct Settings {
     pub held_out: f64,
     /// Maximum number of training pairs to hold out; held-out pairs that are given are all measured.
     pub max_held_out: usize,
-    /// Choice of the best epoch.
     pub select: Select,
     /// Number of epochs without improvement after which training ends; 0 for never.
     pub patience: usize,

@@ -10,7 +10,6 @@ use crate::TrainError;
 /// temperature very low.
 const SMALLEST_SUM: f32 = 1e-30;
 
-/// Gradients and loss of one batch.
 #[derive(Debug)]
 pub(super) struct Outcome {
     /// Mean loss in nats: half the cross-entropy over the rows plus half that over the columns.

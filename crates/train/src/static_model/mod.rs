@@ -25,7 +25,6 @@ use table::Table;
 use validation::Validation;
 pub use vocabulary::{Vocabulary, VocabularySize, choose};
 
-/// Grouping of examples into batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BatchesOf {
@@ -64,7 +63,6 @@ pub struct Settings {
     pub max_query_words: usize,
     /// Number of pairs per step.
     pub batch: usize,
-    /// Grouping of examples into batches.
     pub batches_of: BatchesOf,
     /// Number of times that each pair is seen.
     pub epochs: usize,
@@ -360,7 +358,6 @@ fn fits(begin: &StaticWeights, settings: &Settings) -> Result<(), TrainError> {
     Ok(())
 }
 
-/// The teacher's vectors of the examples' questions.
 struct TeacherVectors<'a> {
     dimension: usize,
     vectors: Vec<Option<&'a [f32]>>,

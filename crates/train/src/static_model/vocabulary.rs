@@ -6,7 +6,6 @@ use rustc_hash::FxHashMap;
 
 use quarry_source::FunctionPair;
 
-/// Number of tokens to choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct VocabularySize {
     /// Single words.

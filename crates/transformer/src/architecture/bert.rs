@@ -32,7 +32,6 @@ pub(super) struct Config {
     pub pad_token_id: Option<usize>,
 }
 
-/// The prefixes that the names of tensors may have.
 const PREFIXES: [&str; 3] = ["bert.", "roberta.", ""];
 
 struct Bert {

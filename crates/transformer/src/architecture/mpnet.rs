@@ -30,7 +30,6 @@ struct MpNet {
 /// The padding token, a constant of the model.
 const PADDING: usize = 1;
 
-/// The prefixes that the names of tensors may have.
 const PREFIXES: [&str; 2] = ["mpnet.", ""];
 
 const BIASES: &str = "encoder.relative_attention_bias.weight";

@@ -94,7 +94,6 @@ pub(crate) fn check_error(copy: &Copy, options: &str, parts: &[&str]) {
     }
 }
 
-/// Results of the library, by the name of the file.
 pub(crate) fn expected(file: &str) -> Value {
     serde_json::from_slice(&fs::read(fixtures().join(file)).unwrap()).unwrap()
 }
@@ -115,7 +114,6 @@ pub(crate) fn check_poolings(copy: &Copy, name: &str, expected: &Value, poolings
     }
 }
 
-/// Compares the tokens of texts with those of the library.
 pub(crate) fn check_tokens(name: &str, max_length: usize, expected: &Value) {
     let mut tokenizer = Tokenizer::from_file(fixtures().join(name).join("tokenizer.json")).unwrap();
     let truncation = TruncationParams { max_length, ..Default::default() };

@@ -58,6 +58,36 @@ impl LayerNorm {
         let variance = row.iter().map(|value| (value - mean) * (value - mean)).sum::<f32>() / n;
         (mean, 1.0 / (variance + self.epsilon).sqrt())
     }
+
+    /// The gradient of a row; adds to those of scale and shift.
+    fn backward(
+        &self,
+        row: &[f32],
+        scale: &[f32],
+        gradient: &[f32],
+        grad_row: &mut [f32],
+        grad_scale: &mut [f32],
+        grad_shift: &mut [f32],
+    ) {
+        let (mean, factor) = self.moments(row);
+        let (mut sum, mut product) = (0.0, 0.0);
+        let columns = row.iter().zip(scale).zip(gradient);
+        for (((value, scale), gradient), (grad_scale, grad_shift)) in
+            columns.zip(grad_scale.iter_mut().zip(grad_shift))
+        {
+            let normed = (value - mean) * factor;
+            *grad_scale += gradient * normed;
+            *grad_shift += gradient;
+            sum += gradient * scale;
+            product += gradient * scale * normed;
+        }
+        let n = row.len() as f32;
+        let (sum, product) = (sum / n, product / n);
+        for (((grad_row, value), scale), gradient) in grad_row.iter_mut().zip(row).zip(scale).zip(gradient) {
+            let normed = (value - mean) * factor;
+            *grad_row = (gradient * scale - sum - normed * product) * factor;
+        }
+    }
 }
 
 impl CustomOp3 for LayerNorm {
@@ -128,38 +158,6 @@ impl CustomOp3 for LayerNorm {
             Some(tensor(grad_scale, scale)?),
             Some(tensor(grad_shift, shift)?),
         ))
-    }
-}
-
-impl LayerNorm {
-    /// The gradient of a row; adds to those of scale and shift.
-    fn backward(
-        &self,
-        row: &[f32],
-        scale: &[f32],
-        gradient: &[f32],
-        grad_row: &mut [f32],
-        grad_scale: &mut [f32],
-        grad_shift: &mut [f32],
-    ) {
-        let (mean, factor) = self.moments(row);
-        let (mut sum, mut product) = (0.0, 0.0);
-        let columns = row.iter().zip(scale).zip(gradient);
-        for (((value, scale), gradient), (grad_scale, grad_shift)) in
-            columns.zip(grad_scale.iter_mut().zip(grad_shift))
-        {
-            let normed = (value - mean) * factor;
-            *grad_scale += gradient * normed;
-            *grad_shift += gradient;
-            sum += gradient * scale;
-            product += gradient * scale * normed;
-        }
-        let n = row.len() as f32;
-        let (sum, product) = (sum / n, product / n);
-        for (((grad_row, value), scale), gradient) in grad_row.iter_mut().zip(row).zip(scale).zip(gradient) {
-            let normed = (value - mean) * factor;
-            *grad_row = (gradient * scale - sum - normed * product) * factor;
-        }
     }
 }
 

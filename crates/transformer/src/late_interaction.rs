@@ -9,7 +9,7 @@ use tokenizers::{Tokenizer, TruncationParams};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::config::{Directory, TokenVectorConfig};
-use super::encoder::Encoder;
+use super::encoder::{About, Encoder};
 use super::modules::Modules;
 use super::options::Options;
 use super::pooling::Head;
@@ -165,7 +165,8 @@ impl LateInteraction {
             .with_max_len(1)
             .map(|batch| {
                 let texts = &ids[batch.clone()];
-                let states = self.encoder.run_attending(texts, &n_attended[batch]);
+                let states =
+                    self.encoder.run(texts, About { n_attended: &n_attended[batch], ..About::default() });
                 self.head.apply(texts.iter().map(Vec::len), 0, &states)
             })
             .collect();

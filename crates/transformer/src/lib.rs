@@ -52,7 +52,7 @@ use reader::{FAILS, guarded};
 use tokenizers::Tokenizer;
 use xxhash_rust::xxh3::Xxh3;
 
-use encoder::{Encoder, Linear};
+use encoder::{About, Encoder, Linear};
 use graph::{Graph, GraphReader};
 use options::{FlowLanguage, Options};
 use pooling::{Dense, DenseFunction, Head, Step};
@@ -238,7 +238,8 @@ impl TransformerModel {
             .with_max_len(1)
             .map(|batch| {
                 let texts = &ids[batch.clone()];
-                let states = self.encoder.run(texts, &graphs[batch], adapters);
+                let states =
+                    self.encoder.run(texts, About { graphs: &graphs[batch], adapters, ..About::default() });
                 self.head.apply(texts.iter().map(Vec::len), n_prompt, &states)
             })
             .collect();

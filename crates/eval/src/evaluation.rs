@@ -2,10 +2,10 @@
 
 use crate::EvalError;
 use crate::method::{QUERIES_PER_BATCH, Scorer};
-use quarry_corpus::formats::Query;
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::run::{RankedDocuments, Run};
+use quarry_corpus::formats::{Document, Query};
 use quarry_metrics::MetricsError;
 use quarry_metrics::abstention::{Confidence, normalized_area_under_abstention};
 use quarry_metrics::ranking::{Ranking, TiePolicy, rank_judged};
@@ -246,8 +246,7 @@ pub fn evaluate_method(
     mut on_scores: impl FnMut(&str, &[f32]) -> Result<(), EvalError>,
 ) -> Result<Evaluation, EvalError> {
     let ids: Vec<&str> = benchmark.documents.iter().map(|document| document.id.as_str()).collect();
-    let positions: HashMap<&str, usize> =
-        ids.iter().enumerate().map(|(position, id)| (*id, position)).collect();
+    let positions = positions(&benchmark.documents);
     let asked: HashMap<&str, &Query> =
         benchmark.queries.iter().map(|query| (query.id.as_str(), query)).collect();
     let judged: Vec<(&String, &BTreeMap<String, i32>)> =
@@ -278,6 +277,11 @@ pub fn evaluate_method(
         }
     }
     Ok(found)
+}
+
+/// The position of each document by its id.
+pub(crate) fn positions(documents: &[Document]) -> HashMap<&str, usize> {
+    documents.iter().map(|document| document.id.as_str()).zip(0..).collect()
 }
 
 /// Values of a query's measures. `judged` contains all judged documents, retrieved or not.
@@ -382,7 +386,7 @@ mod tests {
             largest_changes(&before, &before, 2).is_empty() && largest_changes(&before, &after, 0).is_empty()
         );
     }
-    use quarry_corpus::formats::{Document, qrels, run};
+    use quarry_corpus::formats::{qrels, run};
     use std::path::Path;
 
     const QRELS: &str = "1 0 a 1\n1 0 b 0\n2 0 a -1\n3 0 c 2\n3 0 a 1\n";

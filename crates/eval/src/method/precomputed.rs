@@ -2,6 +2,7 @@
 
 use super::Scorer;
 use crate::EvalError;
+use crate::evaluation::positions;
 use quarry_corpus::formats::run::{self, Run};
 use quarry_corpus::formats::{Document, Query};
 use quarry_embed::Vectors;
@@ -130,11 +131,7 @@ impl RunScores {
     }
 
     fn new(run: &Run, path: &Path, documents: &[Document]) -> Result<Self, EvalError> {
-        let positions: HashMap<&str, usize> = documents
-            .iter()
-            .enumerate()
-            .map(|(position, document)| (document.id.as_str(), position))
-            .collect();
+        let positions = positions(documents);
         let mut scores = HashMap::new();
         for (query, found) in run {
             let mut of_query = Vec::with_capacity(found.len());

@@ -3,7 +3,7 @@
 use super::request::{Request, Sampling};
 use super::{BENCHMARK, Outcome, Part, Protocol};
 use crate::EvalError;
-use crate::evaluation::Evaluation;
+use crate::evaluation::{Evaluation, positions};
 use crate::method::{Prepared, Scorer};
 use quarry_corpus::dataset::convert;
 use quarry_corpus::dataset::distractors::{self, sample};
@@ -36,10 +36,7 @@ pub(super) static DISTRACTORS_PROTOCOL: Protocol = Protocol {
         let Prepared { scorer, model } = request.prepare(&benchmark)?;
         let queries: HashMap<&str, &Query> =
             benchmark.queries.iter().map(|query| (query.id.as_str(), query)).collect();
-        let positions: HashMap<&str, usize> = (0..)
-            .zip(&benchmark.documents)
-            .map(|(position, document)| (document.id.as_str(), position))
-            .collect();
+        let positions = positions(&benchmark.documents);
         let sampling = request.options.sampling.unwrap_or_default();
         let count = request.options.distractors.unwrap_or(DISTRACTORS);
         let path = request.files["benchmark"].first().map_or(Path::new(""), |path| path.as_path());

@@ -4,7 +4,7 @@ use super::candidates::over_seeds;
 use super::request::Request;
 use super::{Outcome, Part, Protocol, Role};
 use crate::EvalError;
-use crate::evaluation::{Conventions, Evaluation, Unjudged, evaluate_method, values};
+use crate::evaluation::{Conventions, Evaluation, Unjudged, evaluate_method, positions, values};
 use crate::method::Prepared;
 use quarry_corpus::dataset::convert;
 use quarry_corpus::dataset::split::{self, deal};
@@ -91,10 +91,7 @@ fn run(request: &Request<'_>, discrepancy: &str, by_positives: Vec<usize>) -> Re
         evaluation: Evaluation::new(measures.clone()),
     }];
     variants.extend(without_each_pool(request, &benchmark.qrels, &measures)?);
-    let positions: HashMap<&str, usize> = (0..)
-        .zip(&benchmark.documents)
-        .map(|(position, document)| (document.id.as_str(), position))
-        .collect();
+    let positions = positions(&benchmark.documents);
     let ids: Vec<&str> = benchmark.documents.iter().map(|document| document.id.as_str()).collect();
     // Scoring is the expensive part: all variants are evaluated on the same scores.
     let queries: HashMap<&str, &Query> =

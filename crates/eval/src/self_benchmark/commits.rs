@@ -45,13 +45,8 @@ impl<'a> CommitQuestions<'a> {
     }
 
     /// Number of queries so far.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.questions.queries.len()
-    }
-
-    /// Returns true until the first query is added.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     pub fn add(&mut self, commits: &[Commit]) {

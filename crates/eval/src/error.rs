@@ -49,9 +49,9 @@ pub enum EvalError {
         "expected a relevant document for the vocabulary of relevant documents, found none; use bow instead"
     )]
     NoPositives,
-    /// Vectors or scores of another program that are missing or malformed.
+    /// A plan, or vectors or scores of another program, that are missing or malformed.
     #[error("{}: {problem}", path.display())]
-    Precomputed { path: std::path::PathBuf, problem: String },
+    File { path: std::path::PathBuf, problem: String },
     #[error("a temporary directory cannot be created; check TMPDIR and the free space")]
     TemporaryDirectory(#[source] std::io::Error),
     #[error("the run cannot be written")]
@@ -65,8 +65,6 @@ pub enum EvalError {
     UnknownRole { protocol: &'static str, found: String, roles: String },
     #[error("{protocol} does not take the option {found}: expected one of {options}; remove it")]
     UnknownOption { protocol: &'static str, found: &'static str, options: String },
-    #[error("{}: {problem}", path.display())]
-    Plan { path: std::path::PathBuf, problem: String },
     #[error("{}:{mistake}", path.display())]
     PlanEntry {
         path: std::path::PathBuf,

@@ -144,7 +144,7 @@ impl Plan {
     /// When the file cannot be read or is not a plan, or it contains an unknown protocol, wrong inputs or measures,
     /// or a baseline that is not among the methods.
     pub fn read(path: &Path) -> Result<Plan, EvalError> {
-        let text = std::fs::read_to_string(path).map_err(|error| EvalError::Plan {
+        let text = std::fs::read_to_string(path).map_err(|error| EvalError::File {
             path: path.to_owned(),
             problem: format!("cannot be read: {error}"),
         })?;

@@ -39,7 +39,7 @@ impl DatasetPlan {
         let Some(path) = self.label_errors.as_ref().map(|path| data.join(path)) else {
             return Ok(None);
         };
-        let refuse = |problem: String| EvalError::Plan { path: path.clone(), problem };
+        let refuse = |problem: String| EvalError::File { path: path.clone(), problem };
         let text = fs::read(&path).map_err(|error| refuse(format!("cannot be read: {error}")))?;
         let errors: LabelErrors = serde_json::from_slice(&text).map_err(|error| {
             refuse(format!(

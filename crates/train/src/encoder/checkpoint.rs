@@ -139,12 +139,21 @@ impl Checkpoint {
 
     pub(super) fn write(&self, state: &State) -> Result<(), TrainError> {
         // In the order in which they are read.
-        let hashed = state.values.iter().chain(state.moments.iter().map(|moments| &moments.first));
-        let hashed = hashed.chain(state.moments.iter().map(|moments| &moments.second));
-        let hashed = hashed.chain(state.average.iter().flatten());
-        let hashed = hashed.chain(state.best.iter().flat_map(|(_, best)| best));
-        let mut hash = Xxh3::new();
-        hashed.for_each(|values| hash.update(bytemuck::cast_slice(values)));
+        let mut groups: Vec<(&str, Vec<&Vec<f32>>)> = vec![
+            ("values", state.values.iter().collect()),
+            ("first", state.moments.iter().map(|moments| &moments.first).collect()),
+            ("second", state.moments.iter().map(|moments| &moments.second).collect()),
+        ];
+        groups.extend(state.average.iter().map(|average| ("average", average.iter().collect())));
+        groups.extend(state.best.iter().map(|(_, best)| ("best", best.iter().collect())));
+        let (mut hash, mut tensors) = (Xxh3::new(), HashMap::new());
+        for (name, group) in groups {
+            for (at, values) in group.into_iter().enumerate() {
+                hash.update(bytemuck::cast_slice(values));
+                let tensor = Tensor::from_slice(values, values.len(), &Device::Cpu)?;
+                tensors.insert(format!("{name}.{at}"), tensor);
+            }
+        }
         let head = Head {
             hash: hash.digest(),
             settings: self.settings.clone(),
@@ -156,25 +165,8 @@ impl Checkpoint {
             evaluations: state.evaluations.clone(),
         };
         let head = serde_json::to_vec(&head).map_err(|error| TrainError::file(&self.path, error))?;
-        let mut tensors = HashMap::new();
         let n = head.len();
         tensors.insert(HEAD.to_owned(), Tensor::from_vec(head, n, &Device::Cpu)?);
-        let mut group = |name: &str, all: &mut dyn Iterator<Item = &Vec<f32>>| -> candle_core::Result<()> {
-            for (at, values) in all.enumerate() {
-                let tensor = Tensor::from_slice(values, values.len(), &Device::Cpu)?;
-                tensors.insert(format!("{name}.{at}"), tensor);
-            }
-            Ok(())
-        };
-        group("values", &mut state.values.iter())?;
-        group("first", &mut state.moments.iter().map(|moments| &moments.first))?;
-        group("second", &mut state.moments.iter().map(|moments| &moments.second))?;
-        if let Some(average) = &state.average {
-            group("average", &mut average.iter())?;
-        }
-        if let Some((_, best)) = &state.best {
-            group("best", &mut best.iter())?;
-        }
         write_tensors(&self.path, &tensors)
     }
 

@@ -29,7 +29,6 @@ const HEADER_LENGTH: u64 = 32;
 const KEY_LENGTH: usize = 16;
 const CHECKSUM_LENGTH: usize = 8;
 
-/// Suffix of the names of vector files.
 const ENDING: &str = ".vectors";
 
 /// Number of tries to open a file that is removed meanwhile.

@@ -162,11 +162,9 @@ pub enum EmbedError {
     /// A step on a model file failed; names the file and what to do.
     #[error("{path}: {problem}")]
     ModelFile {
-        /// File that is broken.
         path: String,
         /// The problem and its remedy.
         problem: String,
-        /// The cause.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },

@@ -4,6 +4,27 @@ use std::sync::{Arc, LazyLock};
 
 use crate::{EmbedError, Embedder, PairModel, Vectors};
 
+/// The methods that find results, which are those of the embedder in a field.
+macro_rules! vectors_of {
+    ($field:ident) => {
+        fn id(&self) -> &str {
+            self.$field.id()
+        }
+
+        fn dimension(&self) -> usize {
+            self.$field.dimension()
+        }
+
+        fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+            self.$field.embed_queries(texts)
+        }
+
+        fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+            self.$field.embed_documents(texts)
+        }
+    };
+}
+
 /// An embedder that behaves like the first of two, with the second as its re-ranker.
 pub struct WithReranker {
     /// Finds results; indexes hold its vectors.
@@ -13,21 +34,7 @@ pub struct WithReranker {
 }
 
 impl Embedder for WithReranker {
-    fn id(&self) -> &str {
-        self.first.id()
-    }
-
-    fn dimension(&self) -> usize {
-        self.first.dimension()
-    }
-
-    fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-        self.first.embed_queries(texts)
-    }
-
-    fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-        self.first.embed_documents(texts)
-    }
+    vectors_of!(first);
 
     fn reranker(&self) -> Option<&dyn Embedder> {
         Some(&*self.reranker)
@@ -57,21 +64,7 @@ impl WithStoredReranker {
 }
 
 impl Embedder for WithStoredReranker {
-    fn id(&self) -> &str {
-        self.first.id()
-    }
-
-    fn dimension(&self) -> usize {
-        self.first.dimension()
-    }
-
-    fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-        self.first.embed_queries(texts)
-    }
-
-    fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-        self.first.embed_documents(texts)
-    }
+    vectors_of!(first);
 
     fn reranker(&self) -> Option<&dyn Embedder> {
         self.reranker.as_deref()
@@ -95,21 +88,7 @@ pub struct WithCrossEncoder {
 }
 
 impl Embedder for WithCrossEncoder {
-    fn id(&self) -> &str {
-        self.embedder.id()
-    }
-
-    fn dimension(&self) -> usize {
-        self.embedder.dimension()
-    }
-
-    fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-        self.embedder.embed_queries(texts)
-    }
-
-    fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-        self.embedder.embed_documents(texts)
-    }
+    vectors_of!(embedder);
 
     fn reranker(&self) -> Option<&dyn Embedder> {
         self.embedder.reranker()

@@ -17,7 +17,6 @@ use crate::{EmbedError, Embedder, Vectors};
 /// First bytes of a model file; the digit is the format's version.
 pub const MAGIC: [u8; 8] = *b"QUARRYS1";
 
-/// The header of a model file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Header {

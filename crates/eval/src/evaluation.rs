@@ -2,10 +2,10 @@
 
 use crate::EvalError;
 use crate::method::{QUERIES_PER_BATCH, Scorer};
-use quarry_corpus::formats::Query;
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::run::{RankedDocuments, Run};
+use quarry_corpus::formats::{Document, Query};
 use quarry_metrics::MetricsError;
 use quarry_metrics::abstention::{Confidence, normalized_area_under_abstention};
 use quarry_metrics::ranking::{Ranking, TiePolicy, rank_judged};
@@ -87,7 +87,6 @@ pub struct Conventions {
 /// Values of measures for every query.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
-    /// The measures.
     pub measures: Vec<Measure>,
     /// Query ids in ascending order, with one value per measure.
     pub queries: Vec<(String, Vec<f64>)>,
@@ -108,6 +107,16 @@ pub struct Summary {
 }
 
 impl Evaluation {
+    /// An evaluation without queries.
+    pub(crate) fn new(measures: Vec<Measure>) -> Self {
+        Self { measures, queries: Vec::new(), confidences: Vec::new() }
+    }
+
+    pub(crate) fn push(&mut self, query: String, values: Vec<f64>, confidence: Confidence) {
+        self.queries.push((query, values));
+        self.confidences.push(confidence);
+    }
+
     /// Values of the measure at index `measure` in `measures`, one per query.
     pub fn values(&self, measure: usize) -> Vec<f64> {
         self.queries.iter().map(|(_, values)| values[measure]).collect()
@@ -237,8 +246,7 @@ pub fn evaluate_method(
     mut on_scores: impl FnMut(&str, &[f32]) -> Result<(), EvalError>,
 ) -> Result<Evaluation, EvalError> {
     let ids: Vec<&str> = benchmark.documents.iter().map(|document| document.id.as_str()).collect();
-    let positions: HashMap<&str, usize> =
-        ids.iter().enumerate().map(|(position, id)| (*id, position)).collect();
+    let positions = positions(&benchmark.documents);
     let asked: HashMap<&str, &Query> =
         benchmark.queries.iter().map(|query| (query.id.as_str(), query)).collect();
     let judged: Vec<(&String, &BTreeMap<String, i32>)> =
@@ -248,8 +256,7 @@ pub fn evaluate_method(
             MetricsError::NoQueries { remedy: "no query has a relevant document; check the qrels" }.into()
         );
     }
-    let mut queries = Vec::with_capacity(judged.len());
-    let mut confidences = Vec::with_capacity(judged.len());
+    let mut found = Evaluation::new(measures.to_vec());
     for batch in judged.chunks(QUERIES_PER_BATCH) {
         let queries_of_batch: Vec<&Query> = batch.iter().map(|(query, _)| asked[query.as_str()]).collect();
         let scores = scorer.scores(&queries_of_batch)?;
@@ -263,13 +270,18 @@ pub fn evaluate_method(
             let ranking = rank_judged(&ids, scores, &judged_positions, conventions.ties)?;
             Ok(((*query).clone(), values(measures, ranking, judged, conventions)))
         });
-        queries.extend(evaluated.collect::<Result<Vec<_>, EvalError>>()?);
-        confidences.extend(scores.iter().map(|scores| Confidence::new(scores)));
+        found.queries.extend(evaluated.collect::<Result<Vec<_>, EvalError>>()?);
+        found.confidences.extend(scores.iter().map(|scores| Confidence::new(scores)));
         for ((query, _), scores) in batch.iter().zip(&scores) {
             on_scores(query, scores)?;
         }
     }
-    Ok(Evaluation { measures: measures.to_vec(), queries, confidences })
+    Ok(found)
+}
+
+/// The position of each document by its id.
+pub(crate) fn positions(documents: &[Document]) -> HashMap<&str, usize> {
+    documents.iter().map(|document| document.id.as_str()).zip(0..).collect()
 }
 
 /// Values of a query's measures. `judged` contains all judged documents, retrieved or not.
@@ -374,7 +386,7 @@ mod tests {
             largest_changes(&before, &before, 2).is_empty() && largest_changes(&before, &after, 0).is_empty()
         );
     }
-    use quarry_corpus::formats::{Document, qrels, run};
+    use quarry_corpus::formats::{qrels, run};
     use std::path::Path;
 
     const QRELS: &str = "1 0 a 1\n1 0 b 0\n2 0 a -1\n3 0 c 2\n3 0 a 1\n";

@@ -19,7 +19,6 @@ const CHUNK: usize = 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pair<'a> {
     pub query: &'a str,
-    /// A function or snippet.
     pub code: &'a str,
     /// Codes are ranked among those of their group.
     pub group: &'a str,
@@ -28,7 +27,6 @@ pub struct Pair<'a> {
 /// Choice of the candidates that become negatives.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// Maximum number for each query.
     pub count: usize,
     /// Number of the best codes that are considered, those that answer included.
     pub depth: usize,
@@ -36,7 +34,6 @@ pub struct Options {
     pub maximum_share: f32,
 }
 
-/// Negatives of pairs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Negatives {
     /// For each pair, the pairs whose codes are its negatives, in the order of the method; none without a query.
@@ -143,37 +140,22 @@ fn key(text: &str) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use quarry_embed::{EmbedError, Vectors};
+    use quarry_embed::EmbedError;
 
     use super::*;
     use crate::method::ModelName;
-
-    /// A text is as far along the first axis as it has letters `a`.
-    struct Letters;
-
-    impl Embedder for Letters {
-        fn id(&self) -> &str {
-            "letters"
-        }
-
-        fn dimension(&self) -> usize {
-            2
-        }
-
-        fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-            Ok(Vectors { dimension: 2, values: [1.0, 0.0].repeat(texts.len()) })
-        }
-
-        fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-            let row = |text: &&str| [text.matches('a').count() as f32 / 10.0, 0.0];
-            Ok(Vectors { dimension: 2, values: texts.iter().flat_map(row).collect() })
-        }
-    }
+    use crate::method::tests::TestEmbedder;
 
     fn mined(pairs: &[Pair<'_>], options: Options) -> Negatives {
-        let load = |_: ModelName<'_>| Ok(Arc::new(Letters) as Arc<dyn Embedder>);
+        // A text is as far along the first axis as it has letters `a`.
+        let letters = TestEmbedder {
+            id: "letters",
+            query: |_| [1.0, 0.0],
+            document: |text| [text.matches('a').count() as f32 / 10.0, 0.0],
+        };
+        let load = |_: ModelName<'_>| -> Result<Arc<dyn Embedder>, EmbedError> { unreachable!() };
         let mut done = 0;
-        let found = mine(pairs, &Method::Bm25, &load, &Letters, options, &mut |n| done += n).unwrap();
+        let found = mine(pairs, &Method::Bm25, &load, &letters, options, &mut |n| done += n).unwrap();
         assert_eq!(done, pairs.len());
         found
     }

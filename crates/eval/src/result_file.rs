@@ -26,19 +26,14 @@ const COIR_GROUPS: [(&str, &str, &str); 4] = [
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResultFormat {
-    /// CoIR.
     Coir,
     Mteb,
 }
 
-/// Metadata of a result file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct About<'a> {
-    /// Name of the task or data set.
     pub task: &'a str,
-    /// Split that was evaluated.
     pub split: &'a str,
-    /// Time that the evaluation took.
     pub seconds: f64,
 }
 

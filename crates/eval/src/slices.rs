@@ -4,7 +4,6 @@ use quarry_corpus::formats::{Document, Query};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The property by which queries are classified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Property {
@@ -24,14 +23,12 @@ pub enum Property {
 /// Programming languages of documents by id, for documents whose data specify it.
 pub type Languages = HashMap<String, String>;
 
-/// The languages of documents: [`Document::language_name`].
 pub fn languages(documents: &[Document]) -> Languages {
     let known = |document: &Document| Some((document.id.clone(), document.language_name()?.into_owned()));
     documents.iter().filter_map(known).collect()
 }
 
 impl Property {
-    /// All properties.
     pub const ALL: [Self; 5] = [Self::Kind, Self::Words, Self::Positives, Self::Grade, Self::Language];
 
     #[must_use]

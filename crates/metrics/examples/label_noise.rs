@@ -13,7 +13,6 @@ use quarry_metrics::ranking::{Hit, Ranking};
 use quarry_metrics::significance::{Bootstrap, Confusion, Interval, NoisyLabel, mean_interval, noisy_means};
 use quarry_metrics::{Gain, Measure};
 
-/// A situation to simulate.
 #[derive(Debug, Clone, Copy)]
 pub struct Scenario {
     pub name: &'static str,

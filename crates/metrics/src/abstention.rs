@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 /// Confidence of a method in the ranking of a query, by three measures.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Confidence {
-    /// Maximum score.
     pub max: f64,
     /// Standard deviation of the scores, as of a population.
     pub std: f64,

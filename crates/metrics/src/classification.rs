@@ -26,7 +26,6 @@ pub struct ClassScores {
     pub support: usize,
 }
 
-/// Precision, recall and F1 of a class.
 pub fn class_scores<Class: PartialEq>(truth: &[Class], predicted: &[Class], class: &Class) -> ClassScores {
     let count = |classes: &[Class]| classes.iter().filter(|other| *other == class).count();
     let both = truth.iter().zip(predicted).filter(|(a, b)| *a == class && *b == class).count() as f64;

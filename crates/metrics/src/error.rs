@@ -15,22 +15,12 @@ pub enum MetricsError {
     NoQueries { remedy: &'static str },
     /// Values that a bootstrap cannot take.
     #[error("expected finite values of the same shape on both sides, found {found}")]
-    Values {
-        /// Description of the invalid values.
-        found: String,
-    },
+    Values { found: String },
     /// Invalid probabilities, or probabilities without outcomes.
     #[error("expected one outcome for each probability between 0 and 1, and at least one, found {found}")]
-    Forecasts {
-        /// Description of the invalid values.
-        found: String,
-    },
-    /// A measure's name that is not known.
+    Forecasts { found: String },
     #[error(
         "expected a measure (mrr, mmrr, map, ndcg, all also as mrr@K, recall@K, precision@K, hit_rate@K, success@K, acc@K (all relevant documents found), judged@K, r_precision, bpref, rbp.P, with K from 1 and P such as 95), found {found:?}"
     )]
-    UnknownMeasure {
-        /// The name.
-        found: String,
-    },
+    UnknownMeasure { found: String },
 }

@@ -12,7 +12,6 @@ pub struct Table {
     left: Vec<usize>,
 }
 
-/// Format of a printed table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layout {
     /// Columns of a terminal.
@@ -27,7 +26,6 @@ pub enum Layout {
 }
 
 impl Table {
-    /// A table without rows.
     pub fn new(header: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { header: header.into_iter().map(Into::into).collect(), rows: Vec::new(), left: vec![0] }
     }
@@ -53,7 +51,6 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// The headings.
     pub fn header(&self) -> &[String] {
         &self.header
     }
@@ -144,13 +141,11 @@ pub enum Section {
     Text(String),
     Table {
         title: Option<String>,
-        /// The table itself.
         table: Table,
     },
 }
 
 impl Sections {
-    /// Nothing yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -169,7 +164,6 @@ impl Sections {
         self
     }
 
-    /// Adds a table without a title.
     #[must_use]
     pub fn table(mut self, table: Table) -> Self {
         self.0.push(Section::Table { title: None, table });

@@ -35,6 +35,9 @@ impl Hasher for KeyHasher {
     }
 }
 
+/// One hash for each band of a signature: two texts that share one are probably similar.
+pub type BandKeys = [u32; BANDS];
+
 /// Hashes of the n-grams of a text's tokens, ascending, without duplicates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shingles(Box<[u32]>);
@@ -61,12 +64,7 @@ impl Shingles {
         let identifiers: Vec<String> = identifiers(text).map(str::to_lowercase).collect();
         Self::new(identifiers.iter().map(String::as_str), RUN)
     }
-}
 
-/// One hash for each band of a signature: two texts that share one are probably similar.
-pub type BandKeys = [u32; BANDS];
-
-impl Shingles {
     /// The bands of the signature; `None` for a text without n-grams.
     pub fn bands(&self) -> Option<BandKeys> {
         let mut bands = [0; BANDS];
@@ -88,7 +86,6 @@ impl Shingles {
         self.0.len()
     }
 
-    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -123,10 +120,7 @@ impl NearIndex {
 
     /// As [`NearIndex::find`] for a text in another form.
     pub fn find_shingles(&self, shingles: &Shingles) -> Option<usize> {
-        self.similar_to(&shingles.0)
-    }
-
-    fn similar_to(&self, runs: &[u32]) -> Option<usize> {
+        let runs = &shingles.0;
         let mut candidates: Vec<u32> = Vec::new();
         for (band, key) in band_keys(runs).enumerate() {
             let mut next = self.last.get(&key).copied().unwrap_or(NONE);

@@ -15,14 +15,12 @@ use std::path::{Path, PathBuf};
 /// Why training could not start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
-    /// A file could not be read or written.
     #[error("{}: {problem}", path.display())]
     File {
         /// The file of pairs, vectors or a model.
         path: PathBuf,
         problem: String,
     },
-    /// A line of a data file is invalid.
     #[error("{}:{line}: {problem}", path.display())]
     Line {
         /// The file of pairs, vectors or a model.
@@ -31,10 +29,8 @@ pub enum TrainError {
         line: usize,
         problem: String,
     },
-    /// The settings or the data do not allow training.
     #[error("{0}")]
     Settings(String),
-    /// The teacher failed.
     #[error("the teacher failed")]
     Teacher(#[source] quarry_embed::EmbedError),
     /// A model could not be read, or its tokenizer failed.
@@ -44,7 +40,6 @@ pub enum TrainError {
         "no CUDA device can be used; check with `nvidia-smi` that there are a driver and a GPU, or omit --device cuda"
     )]
     Device(#[source] candle_core::Error),
-    /// Arithmetic on matrices failed.
     #[error("matrix arithmetic failed")]
     Matrix(#[from] candle_core::Error),
 }

@@ -40,7 +40,6 @@ impl crate::Example for FunctionPair {
     }
 }
 
-/// A line of a file of pairs.
 #[derive(Deserialize)]
 struct Line {
     #[serde(flatten)]

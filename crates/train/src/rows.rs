@@ -7,22 +7,18 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// A training row.
 pub trait Example {
     fn query(&self) -> &str;
-    /// The function or snippet.
     fn code(&self) -> &str;
     /// Name of the language of its codes; empty if unknown.
     fn language(&self) -> &str {
         ""
     }
-    /// Returns true if the code answers the query.
     fn answers(&self) -> bool;
     /// Returns true if the query or the code is missing.
     fn is_empty(&self) -> bool;
     /// Codes that do not answer the query.
     fn negatives(&self) -> &[String];
-    /// Mutable access to [`Example::negatives`].
     fn negatives_mut(&mut self) -> &mut Vec<String>;
 }
 

@@ -11,7 +11,6 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::TrainError;
 
-/// Texts that are embedded at once.
 const CHUNK: usize = 4096;
 
 /// First line of a teacher file; 64-bit hashes of the texts follow, then their vectors as 32-bit floats, both in
@@ -124,7 +123,6 @@ pub fn principal_directions(vectors: &[f32], dimension: usize, n: usize) -> Vec<
     directions.into_iter().flatten().map(|x| x as f32).collect()
 }
 
-/// The mean of the rows.
 pub fn mean(vectors: &[f32], dimension: usize) -> Vec<f32> {
     let mut mean = vec![0.0f64; dimension];
     for vector in vectors.chunks_exact(dimension) {

@@ -181,8 +181,15 @@ fn settings_out_of_range_are_named() {
         (Settings { epochs: usize::MAX, ..settings() }, "epochs: expected 0 to"),
         (Settings { rate: f32::NAN, ..settings() }, "rate: expected more than 0"),
         (Settings { undocumented: f32::INFINITY, ..settings() }, "undocumented: expected 0 or more"),
+        (Settings { dimension: 30, ..settings() }, "dimension"),
+        (Settings { with_doc: 1.5, ..settings() }, "with_doc"),
+        (Settings { temperature: 0.0, ..settings() }, "temperature"),
+        (Settings { sif: -1.0, ..settings() }, "sif"),
+        (Settings { rate: f32::INFINITY, ..settings() }, "rate"),
+        // More than there are pairs.
+        (Settings { batch: 100_000, ..settings() }, "batch"),
     ] {
-        let error = settings.check().unwrap_err().to_string();
+        let error = run(&settings, None).unwrap_err().to_string();
         assert!(error.contains(name), "{error}");
     }
 }
@@ -251,11 +258,8 @@ fn a_model_that_is_trained_further_learns_new_words_and_keeps_the_others() {
     // The noun was in no pair: the verb was learned.
     let learned = moved("concat the given user", "def sort_user(x1): return x1.sort(user)");
     assert!(learned > 0.05, "{learned}");
-    let before =
-        similarity(&load(&first), "remove the given file", "def delete_file(x): return x.delete(file)");
-    let after =
-        similarity(&load(&further), "remove the given file", "def delete_file(x): return x.delete(file)");
-    assert!(after > before - 0.2, "{before} {after}");
+    let change = moved("remove the given file", "def delete_file(x): return x.delete(file)");
+    assert!(change > -0.2, "{change}");
     let again = train(&more, &settings, None, Some(&first), None, |_| {}).unwrap().0;
     assert_eq!(write_model(&again), write_model(&further));
     let wider = Settings { dimension: 64, ..settings };
@@ -295,19 +299,4 @@ fn codes_labeled_0_are_negatives() {
     std::fs::write(&path, line("a", "x", ",\"label\":-1")).unwrap();
     let error = quarry_train::read_pairs(&path).unwrap_err().to_string();
     assert!(error.contains("pairs.jsonl:1") && error.contains("found -1"), "{error}");
-}
-
-#[test]
-fn settings_that_make_no_sense_are_refused_by_name() {
-    for (settings, named) in [
-        (Settings { dimension: 30, ..settings() }, "dimension"),
-        (Settings { with_doc: 1.5, ..settings() }, "with_doc"),
-        (Settings { temperature: 0.0, ..settings() }, "temperature"),
-        (Settings { sif: -1.0, ..settings() }, "sif"),
-        (Settings { rate: f32::INFINITY, ..settings() }, "rate"),
-        (Settings { batch: 100_000, ..settings() }, "batch"),
-    ] {
-        let error = run(&settings, None).unwrap_err().to_string();
-        assert!(error.contains(named), "{error}");
-    }
 }

@@ -3,7 +3,6 @@
 
 use super::numeric::{Output, Strided, multiply};
 
-/// Adapters of a task.
 pub(crate) struct Adapters {
     /// A row of `rank` values for each token id.
     pub token_rows: Vec<f32>,
@@ -16,7 +15,6 @@ pub(crate) struct Adapters {
     pub layers: Vec<LayerAdapters>,
 }
 
-/// Adapters of a task for the maps of a layer.
 pub(crate) struct LayerAdapters {
     /// To that to queries, keys and values.
     pub query_key_value: LowRank,

@@ -28,7 +28,6 @@ use quarry_embed::EmbedError;
 
 /// A model whose `config.json` is read and checked, and whose weights can be read.
 pub(crate) trait Architecture {
-    /// Shape of the encoder.
     fn shape(&self) -> &Shape;
 
     /// Reads the encoder's tensors.
@@ -87,7 +86,6 @@ pub(crate) trait Architecture {
 /// Head of a cross-encoder: from the vectors of tokens to a logit for each label.
 pub(crate) struct Classifier {
     pub pooling: Pooling,
-    /// Steps after pooling.
     pub steps: Vec<Step>,
 }
 
@@ -236,12 +234,50 @@ fn near_layers(
     is_near.collect()
 }
 
+/// Checks that `config.json` asks for none of these; `expected` names a model that does not.
+fn check_unsupported(path: &Path, asked: &[(&str, bool)], expected: &str) -> Result<(), EmbedError> {
+    match asked.iter().find(|(_, is_set)| *is_set) {
+        None => Ok(()),
+        Some((name, _)) => {
+            let problem = format!("asks for {name}, which is not supported; expected a {expected}");
+            Err(EmbedError::model(path, problem))
+        }
+    }
+}
+
 /// Checks what `config.json` adds to variances.
 fn check_epsilon(path: &Path, name: &str, epsilon: f32) -> Result<(), EmbedError> {
     if epsilon.is_finite() && epsilon >= 0.0 {
         return Ok(());
     }
     Err(EmbedError::model(path, format!("{name} is not a number of 0 or more")))
+}
+
+/// Values that configurations leave out.
+mod default {
+    pub(super) fn gelu() -> String {
+        "gelu".into()
+    }
+
+    pub(super) fn epsilon_12() -> f32 {
+        1e-12
+    }
+
+    pub(super) fn epsilon_6() -> f32 {
+        1e-6
+    }
+
+    pub(super) fn epsilon_5() -> f32 {
+        1e-5
+    }
+
+    pub(super) fn one() -> f32 {
+        1.0
+    }
+
+    pub(super) fn buckets() -> usize {
+        32
+    }
 }
 
 /// Maximum of a size in `config.json`: more than any model has, and products of three stay below an overflow.

@@ -17,11 +17,9 @@ pub(crate) struct Attention {
     pub query_key_value: Linear,
     /// Maps the heads' results to the summand of the token's vector.
     pub output: Linear,
-    /// Normalize the query and the key of each head.
     pub head_norms: Option<[Norm; 2]>,
     /// Rotates queries and keys by their positions.
     pub rotary: Option<Rotary>,
-    /// Tokens that a token attends to.
     pub reach: Reach,
 }
 
@@ -36,9 +34,7 @@ pub(crate) struct Rotary {
 /// Number of tokens before and after itself that a token attends to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reach {
-    /// Number of tokens before.
     pub before: usize,
-    /// Number of tokens after.
     pub after: usize,
 }
 
@@ -72,7 +68,6 @@ pub(crate) struct Rotations {
 }
 
 impl Reach {
-    /// All tokens of the text.
     pub(crate) const ALL: Reach = Reach { before: usize::MAX, after: usize::MAX };
 
     /// The tokens up to this distance.
@@ -92,7 +87,6 @@ impl Reach {
 }
 
 impl Biases {
-    /// Biases of a text of `n` tokens.
     pub(crate) fn by_distance(&self, n: usize, n_heads: usize) -> DistanceBiases {
         let n = n.max(1);
         let distances = 1 - n as isize..n as isize;

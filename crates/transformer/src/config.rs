@@ -19,7 +19,6 @@ use quarry_embed::EmbedError;
 /// A sentence-transformers directory, or a plain Hugging Face one, read and checked except for the encoder's
 /// weights.
 pub(crate) struct Directory {
-    /// Architecture of the encoder.
     pub architecture: Box<dyn Architecture>,
     /// Name of the architecture in `config.json`.
     pub model_type: String,
@@ -31,12 +30,9 @@ pub(crate) struct Directory {
     pub projects: bool,
     /// Numbers of the tasks of queries and documents, if the architecture has adapters.
     pub tasks: Option<[usize; 2]>,
-    /// Prefix of every query.
     pub query_prompt: String,
-    /// Prefix of every document.
     pub document_prompt: String,
     pub weights: PathBuf,
-    /// Settings of a model with a separate vector for each token.
     pub token_vectors: Option<TokenVectorConfig>,
     /// Directories of the modules after the pooling, or after the encoder.
     pub steps: Vec<PathBuf>,
@@ -54,13 +50,10 @@ pub(crate) struct TokenVectorConfig {
     pub query_prefix: String,
     /// Like `query_prefix`, for documents.
     pub document_prefix: String,
-    /// Maximum number of tokens of a query.
     pub query_length: usize,
-    /// Maximum number of tokens of a document.
     pub document_length: usize,
     /// Pads queries to the maximum length with mask tokens, whose vectors are used.
     pub do_query_expansion: bool,
-    /// Lets tokens attend to the mask tokens.
     pub attend_to_expansion_tokens: bool,
     /// Tokens of documents whose vectors are omitted.
     pub skiplist_words: Vec<String>,
@@ -148,7 +141,8 @@ impl Directory {
                 break;
             }
         }
-        let n_reserved = options.encoder_prefix_length();
+        // For the prefix of two tokens.
+        let n_reserved = if options.unixcoder { 2 } else { 0 };
         let tokenizer = read_tokenizer(&transformer, shape, &sentence_config, n_reserved, &mut reader)?;
         let file = path.join("config_sentence_transformers.json");
         let prompts: PromptConfig = reader.optional(&file)?.unwrap_or_default();

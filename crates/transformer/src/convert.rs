@@ -13,7 +13,6 @@ use super::trainable::MATCHER_FILE;
 use super::weights::{DAMAGED, NOT_SAFETENSORS, SCALE, ZERO, check_header};
 use quarry_embed::EmbedError;
 
-/// Precision of written weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
     /// As they are.
@@ -26,14 +25,10 @@ pub enum Precision {
     Int4,
 }
 
-/// Result of rewriting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rewritten {
-    /// Number of files with weights.
     pub files: usize,
-    /// Number of tensors in them.
     pub tensors: usize,
-    /// Number of values in them.
     pub values: usize,
     /// Bytes of the files read.
     pub bytes_before: u64,

@@ -10,7 +10,7 @@ use tokenizers::{PostProcessor, Tokenizer};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::config::Directory;
-use super::encoder::Encoder;
+use super::encoder::{About, Encoder};
 use super::options::Options;
 use super::pooling::{Head, Pooling};
 use super::reader::{Reader, guarded, parse};
@@ -168,7 +168,7 @@ impl PairModel for CrossEncoder {
             .with_max_len(1)
             .map(|batch| {
                 let texts = &ids[batch.clone()];
-                let states = self.encoder.run_pairs(texts, &seconds[batch]);
+                let states = self.encoder.run(texts, About { seconds: &seconds[batch], ..About::default() });
                 let logits = self.head.apply(texts.iter().map(Vec::len), 0, &states);
                 logits
                     .chunks_exact(self.head.dimension())

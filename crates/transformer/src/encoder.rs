@@ -20,7 +20,6 @@ use rayon::prelude::*;
 
 /// Weights of an encoder, and what its architecture does with them.
 pub(crate) struct Encoder {
-    /// Sizes of the tensors.
     pub shape: Shape,
     /// One row per token id.
     pub tokens: Table,
@@ -28,25 +27,31 @@ pub(crate) struct Encoder {
     pub positions: Option<Positions>,
     /// Added to the vectors of the second text's tokens, if the model distinguishes the texts of a pair.
     pub second_text: Option<Vec<f32>>,
-    /// Biases of attention by distance.
     pub biases: Option<Biases>,
     /// Applied before the first layer.
     pub embedding_norm: Option<Norm>,
-    /// The layers, the first one first.
     pub layers: Vec<Layer>,
     /// Applied after the last layer.
     pub last_norm: Option<Norm>,
 }
 
-/// A layer of an encoder.
+/// What a model reads of texts besides their tokens, for each of them; nothing if empty.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct About<'a> {
+    /// The tokens at which the second text of a pair begins.
+    pub seconds: &'a [usize],
+    /// Which nodes of variables are at the end.
+    pub graphs: &'a [Option<Graph>],
+    /// Those of a task.
+    pub adapters: Option<&'a Adapters>,
+    /// Numbers of the first tokens, which alone are attended to; all by default.
+    pub n_attended: &'a [usize],
+}
+
 pub(crate) struct Layer {
-    /// The first half of the layer.
     pub attention: Attention,
-    /// Around attention.
     pub attention_norms: Norms,
-    /// The second half of the layer.
     pub feed_forward: FeedForward,
-    /// Around that.
     pub feed_forward_norms: Norms,
 }
 
@@ -114,9 +119,7 @@ impl Positions {
             }
         })
     }
-}
 
-impl Positions {
     /// The row of each token of a text, whichever it is, and then of each node: all nodes have the first.
     fn rows_before_nodes(&self, graph: &Graph) -> impl Iterator<Item = usize> {
         let first = self.padding.map_or(0, |padding| padding + 1);
@@ -139,7 +142,6 @@ impl Encoder {
         }
     }
 
-    /// Number of token ids.
     pub(crate) fn n_tokens(&self) -> usize {
         self.shape.n_tokens
     }
@@ -152,37 +154,10 @@ impl Encoder {
     }
 
     /// The vector of every token of every text, in order: `hidden` values each. Texts are lists of token ids below
-    /// [`Encoder::n_tokens`], none longer than the model has positions; at the end of some, as their `graphs` say, are the
-    /// nodes of variables. `adapters` are those of a task.
-    pub(crate) fn run(
-        &self,
-        texts: &[impl AsRef<[u32]>],
-        graphs: &[Option<Graph>],
-        adapters: Option<&Adapters>,
-    ) -> Vec<f32> {
-        self.run_all(texts, &[], graphs, adapters, &[])
-    }
-
-    /// The same for texts of which only the first tokens are attended to, as many as `n_attended` has for each.
-    pub(crate) fn run_attending(&self, texts: &[impl AsRef<[u32]>], n_attended: &[usize]) -> Vec<f32> {
-        self.run_all(texts, &[], &[], None, n_attended)
-    }
-
-    /// The same for pairs of texts, whose second texts begin at the tokens `seconds`.
-    pub(crate) fn run_pairs(&self, texts: &[impl AsRef<[u32]>], seconds: &[usize]) -> Vec<f32> {
-        self.run_all(texts, seconds, &[], None, &[])
-    }
-
-    fn run_all(
-        &self,
-        texts: &[impl AsRef<[u32]>],
-        seconds: &[usize],
-        graphs: &[Option<Graph>],
-        adapters: Option<&Adapters>,
-        n_attended: &[usize],
-    ) -> Vec<f32> {
+    /// [`Encoder::n_tokens`], none longer than the model has positions.
+    pub(crate) fn run(&self, texts: &[impl AsRef<[u32]>], about: About) -> Vec<f32> {
         let Shape { hidden, intermediate, n_heads, head_width, .. } = self.shape;
-        let (mut states, spans) = self.embeddings(texts, seconds, graphs, adapters);
+        let (mut states, spans) = self.embeddings(texts, about);
         let longest = spans.iter().map(Range::len).max().unwrap_or(0);
         let biases = self.biases.as_ref().map(|biases| biases.by_distance(longest, n_heads));
         let rotations = Rotations::new(self.layers.iter().map(|layer| &layer.attention), longest, head_width);
@@ -197,7 +172,7 @@ impl Encoder {
         let mut normed = Vec::new();
         let mut scores = Vec::new();
         for (number, layer) in self.layers.iter().enumerate() {
-            let adapters = adapters.map(|adapters| &adapters.layers[number]);
+            let adapters = about.adapters.map(|adapters| &adapters.layers[number]);
             let input = layer.attention_norms.input(&states, &mut normed);
             layer.attention.query_key_value.replace(input, &mut query_key_value);
             if let Some(adapters) = adapters {
@@ -205,10 +180,10 @@ impl Encoder {
             }
             layer.attention.position(&self.shape, &mut query_key_value, &spans, &rotations);
             for (number, span) in spans.iter().enumerate() {
-                let graph = graphs.get(number).and_then(Option::as_ref);
+                let graph = about.graphs.get(number).and_then(Option::as_ref);
                 let rows = &query_key_value[span.start * row_width..span.end * row_width];
                 let context = &mut context[span.start * context_width..span.end * context_width];
-                let n_attended = n_attended.get(number).copied().unwrap_or(span.len());
+                let n_attended = about.n_attended.get(number).copied().unwrap_or(span.len());
                 let attended = Attended { n: n_attended, biases: biases.as_ref(), graph };
                 layer.attention.attend(&self.shape, rows, &attended, context, &mut scores);
             }
@@ -237,13 +212,7 @@ impl Encoder {
     }
 
     /// The vectors with which the first layer begins, and the rows of each text.
-    fn embeddings(
-        &self,
-        texts: &[impl AsRef<[u32]>],
-        seconds: &[usize],
-        graphs: &[Option<Graph>],
-        adapters: Option<&Adapters>,
-    ) -> (Vec<f32>, Vec<Range<usize>>) {
+    fn embeddings(&self, texts: &[impl AsRef<[u32]>], about: About) -> (Vec<f32>, Vec<Range<usize>>) {
         let hidden = self.shape.hidden;
         let mut states = Vec::new();
         let mut spans: Vec<Range<usize>> = Vec::new();
@@ -253,12 +222,12 @@ impl Encoder {
             for (id, state) in ids.iter().zip(states[start..].chunks_exact_mut(hidden)) {
                 self.tokens.read(*id as usize, state);
             }
-            if let Some(adapters) = adapters {
+            if let Some(adapters) = about.adapters {
                 for (id, state) in ids.iter().zip(states[start..].chunks_exact_mut(hidden)) {
                     adapters.add_to_token(*id as usize, state);
                 }
             }
-            let graph = graphs.get(spans.len()).and_then(Option::as_ref);
+            let graph = about.graphs.get(spans.len()).and_then(Option::as_ref);
             if let Some(graph) = graph {
                 let (tokens, nodes) = states[start..].split_at_mut(graph.n_tokens * hidden);
                 for (node, range) in nodes.chunks_exact_mut(hidden).zip(&graph.nodes) {
@@ -278,7 +247,7 @@ impl Encoder {
                     add_to_rows(state, &positions.table[row * hidden..][..hidden]);
                 }
             }
-            if let (Some(second_text), Some(second)) = (&self.second_text, seconds.get(spans.len())) {
+            if let (Some(second_text), Some(second)) = (&self.second_text, about.seconds.get(spans.len())) {
                 let second = states.len().min(start + second * hidden);
                 add_to_rows(&mut states[second..], second_text);
             }
@@ -418,7 +387,6 @@ impl Linear {
         }))
     }
 
-    /// Multiplies the map by a number.
     pub(crate) fn scale(&mut self, factor: f32) {
         let weight = match &mut self.weight {
             Matrix::Float(values) => values,
@@ -505,12 +473,11 @@ impl Linear {
         self.multiply(Output::Add, input, output);
     }
 
-    /// Adds the map of every row of `input` to a row of `output`.
-    /// Returns whether it adds anything.
     pub(crate) fn has_bias(&self) -> bool {
         self.bias.iter().any(|value| *value != 0.0)
     }
 
+    /// Adds the map of every row of `input` to a row of `output`.
     pub(crate) fn add(&self, input: &[f32], output: &mut [f32]) {
         add_to_rows(output, &self.bias);
         self.multiply(Output::Add, input, output);

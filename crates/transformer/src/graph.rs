@@ -12,7 +12,7 @@ use quarry_embed::EmbedError;
 use quarry_source::{DataFlow, FlowNode, Language, data_flow, language_of_function};
 use tokenizers::Tokenizer;
 
-use super::reader::guarded;
+use super::reader::{FAILS, guarded};
 
 /// Maximum tokens of code and nodes of variables, as in the published model.
 const CODE_LENGTH: usize = 256;
@@ -77,8 +77,6 @@ pub(crate) struct GraphReader {
     /// Tokens and nodes together.
     max_tokens: usize,
 }
-
-const FAILS: &str = "has a tokenizer that fails on a text; save the model's tokenizer again";
 
 impl GraphReader {
     /// For the model of a directory, which reads at most `max_tokens` tokens.

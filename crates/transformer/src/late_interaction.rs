@@ -9,11 +9,11 @@ use tokenizers::{Tokenizer, TruncationParams};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::config::{Directory, TokenVectorConfig};
-use super::encoder::Encoder;
+use super::encoder::{About, Encoder};
 use super::modules::Modules;
 use super::options::Options;
 use super::pooling::Head;
-use super::reader::{Reader, guarded};
+use super::reader::{FAILS, Reader, guarded};
 use super::weights::Weights;
 use super::{batches, check_numbers, check_tokens};
 
@@ -75,8 +75,8 @@ impl TokenSettings {
             "" => Ok(None),
             _ => tokenizer.token_to_id(prefix).map(Some).ok_or_else(|| {
                 let problem = format!(
-                    "puts {prefix:?} before texts, which its tokenizer does not have as a token; save the model with PyLate \
-                     again"
+                    "puts {prefix:?} before texts, which its tokenizer does not have as a token; save the model with \
+                     PyLate again"
                 );
                 EmbedError::model(path, problem)
             }),
@@ -149,9 +149,8 @@ impl LateInteraction {
     }
 
     fn tokens(&self, side: &Side, text: &str) -> Result<Vec<u32>, EmbedError> {
-        let problem = "has a tokenizer that fails on a text; save the model's tokenizer again";
         // As sentence-transformers does.
-        let encoding = guarded(&self.path, problem, || side.tokenizer.encode_fast(text.trim(), true))?;
+        let encoding = guarded(&self.path, FAILS, || side.tokenizer.encode_fast(text.trim(), true))?;
         let mut ids = encoding.get_ids().to_vec();
         let at = ids.len().min(1);
         ids.splice(at..at, side.prefix);
@@ -166,7 +165,8 @@ impl LateInteraction {
             .with_max_len(1)
             .map(|batch| {
                 let texts = &ids[batch.clone()];
-                let states = self.encoder.run_attending(texts, &n_attended[batch]);
+                let states =
+                    self.encoder.run(texts, About { n_attended: &n_attended[batch], ..About::default() });
                 self.head.apply(texts.iter().map(Vec::len), 0, &states)
             })
             .collect();
@@ -180,6 +180,12 @@ impl LateInteraction {
             Vectors { dimension, values: values.to_vec() }
         });
         Ok(of_text.collect())
+    }
+
+    fn several(&self) -> EmbedError {
+        let problem = "gives a text several vectors, which an index of one for each unit cannot hold; use it with `--reranker`, \
+                       or as a method of `quarry eval`";
+        EmbedError::model(&self.path, problem)
     }
 }
 
@@ -207,14 +213,6 @@ impl TokenEmbedder for LateInteraction {
             vectors.values = kept.flat_map(|(row, _)| row).copied().collect();
         }
         Ok(vectors)
-    }
-}
-
-impl LateInteraction {
-    fn several(&self) -> EmbedError {
-        let problem = "gives a text several vectors, which an index of one for each unit cannot hold; use it with `--reranker`, \
-                       or as a method of `quarry eval`";
-        EmbedError::model(&self.path, problem)
     }
 }
 

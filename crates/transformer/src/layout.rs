@@ -30,13 +30,9 @@ pub struct Wiring {
     pub relative: Option<Relative>,
     /// Prefix of the names of layers, before their number.
     pub layer: &'static str,
-    /// The query projection.
     pub query: &'static str,
-    /// The key projection.
     pub key: &'static str,
-    /// The value projection.
     pub value: &'static str,
-    /// The output projection of attention.
     pub attention_output: &'static str,
     /// Normalization of the first half of a layer.
     pub attention_norm: &'static str,

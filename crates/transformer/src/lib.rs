@@ -48,11 +48,11 @@ use adapters::Adapters;
 use config::Directory;
 use quarry_embed::{EmbedError, Embedder, Vectors};
 use rayon::prelude::*;
-use reader::guarded;
+use reader::{FAILS, guarded};
 use tokenizers::Tokenizer;
 use xxhash_rust::xxh3::Xxh3;
 
-use encoder::{Encoder, Linear};
+use encoder::{About, Encoder, Linear};
 use graph::{Graph, GraphReader};
 use options::{FlowLanguage, Options};
 use pooling::{Dense, DenseFunction, Head, Step};
@@ -63,7 +63,6 @@ use weights::Weights;
 /// enough for the intermediate states to stay in a core's cache.
 const BATCH_TOKENS: usize = 512;
 
-/// The role of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Query,
@@ -239,7 +238,8 @@ impl TransformerModel {
             .with_max_len(1)
             .map(|batch| {
                 let texts = &ids[batch.clone()];
-                let states = self.encoder.run(texts, &graphs[batch], adapters);
+                let states =
+                    self.encoder.run(texts, About { graphs: &graphs[batch], adapters, ..About::default() });
                 self.head.apply(texts.iter().map(Vec::len), n_prompt, &states)
             })
             .collect();
@@ -257,8 +257,7 @@ impl TransformerModel {
             text
         };
         let path = Path::new(&self.path);
-        let problem = "has a tokenizer that fails on a text; save the model's tokenizer again";
-        let encoding = guarded(path, problem, || match prompt {
+        let encoding = guarded(path, FAILS, || match prompt {
             "" => self.tokenizer.encode_fast(text, true),
             _ => self.tokenizer.encode_fast(format!("{prompt}{text}"), true),
         })?;
@@ -280,7 +279,6 @@ impl TransformerModel {
     }
 }
 
-/// Checks that a model computed finite numbers.
 fn check_numbers(path: &Path, values: &[f32]) -> Result<(), EmbedError> {
     if values.iter().all(|value| value.is_finite()) {
         return Ok(());
@@ -381,8 +379,7 @@ fn encoder_prefix(path: &Path, tokenizer: &Tokenizer) -> Result<Vec<u32>, EmbedE
         })
     };
     let mode = id("<encoder-only>")?;
-    let problem = "has a tokenizer that fails on a text; save the model's tokenizer again";
-    let of_nothing = guarded(path, problem, || tokenizer.encode_fast("", true))?;
+    let of_nothing = guarded(path, FAILS, || tokenizer.encode_fast("", true))?;
     Ok(if of_nothing.get_ids().contains(&mode) { Vec::new() } else { vec![mode, id("</s>")?] })
 }
 

@@ -13,7 +13,6 @@ use super::options::{Options, affect_reading_only};
 use super::trainable::{MATCHER_FILE, NamedTensor};
 use super::{TransformerModel, check_numbers};
 
-/// Uses of the directory of a matcher.
 pub(crate) const USE: &str = "measure it with `quarry eval` or `quarry eval protocol` and --method DIR, also as B of \
                               rerank(A, B), or name a pooling after the path, as in DIR:mean, for the vectors alone";
 
@@ -71,9 +70,7 @@ pub struct Matcher {
     encoder: TransformerModel,
     /// The part of W for q: rows × columns of a vector, row-major, like the two below.
     of_query: Vec<f32>,
-    /// The part for d.
     of_document: Vec<f32>,
-    /// The part for the product.
     of_product: Vec<f32>,
     bias: Vec<f32>,
     output: Vec<f32>,
@@ -120,7 +117,6 @@ impl Matcher {
         })
     }
 
-    /// Identifies the model and its weights.
     pub fn id(&self) -> &str {
         &self.id
     }

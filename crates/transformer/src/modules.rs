@@ -69,7 +69,6 @@ fn tanh() -> String {
 
 /// The modules of a directory, checked except for their configurations.
 pub(crate) struct Modules {
-    /// Directory of the encoder.
     pub transformer: PathBuf,
     /// Directory of the pooling; none if each token has a vector of its own.
     pooling: Option<PathBuf>,

@@ -3,7 +3,7 @@
 //! The functions between the products are simple loops that the compiler turns into vector instructions, once for
 //! each instruction set that `pulp` picks from at run time. Sums run over [`LANES`] partial sums in a fixed order.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::Simd;
 
 /// Partial sums of a reduction, and the multiple to which the rows of [`softmax_rows`] are padded.
 pub(crate) const LANES: usize = 16;
@@ -94,131 +94,93 @@ pub enum Activation {
 impl Activation {
     /// Adds `bias` to every row of `values` (rows of `bias.len()`), then applies the function to every value.
     pub fn apply(self, values: &mut [f32], bias: &[f32]) {
-        Arch::new().dispatch(Activate { function: self, values, bias });
+        activate(self, values, bias);
     }
 }
 
-/// Shifts and scales every row of `values` (rows of `scale.len()`) to mean 0 and variance 1, then multiplies it by
-/// `scale` and adds `shift`; `epsilon` is added to the variance.
-pub(crate) fn layer_norm_rows(values: &mut [f32], scale: &[f32], shift: &[f32], epsilon: f32) {
-    Arch::new().dispatch(LayerNorm { values, scale, shift, epsilon });
+/// Defines functions whose bodies are compiled for each instruction set, of which the best one of the processor runs; `S`
+/// stands for it. What `dispatch` runs must be fully inlined into the function that it compiles for an instruction set.
+/// Closures cannot request that, so the arguments become the fields of a struct.
+macro_rules! simd_functions {
+    (@output) => { () };
+    (@output $output:ty) => { $output };
+    ($(
+        $(#[$attribute:meta])*
+        $visibility:vis fn $name:ident<$lifetime:lifetime, $simd:ident>($($argument:ident: $type:ty),* $(,)?)
+        $(-> $output:ty)? $body:block
+    )*) => {$(
+        $(#[$attribute])*
+        $visibility fn $name<$lifetime>($($argument: $type),*) $(-> $output)? {
+            struct Operation<$lifetime> {
+                $($argument: $type),*
+            }
+
+            impl<$lifetime> pulp::WithSimd for Operation<$lifetime> {
+                type Output = simd_functions!(@output $($output)?);
+
+                #[inline(always)]
+                fn with_simd<$simd: pulp::Simd>(self, _: $simd) -> Self::Output {
+                    let Self { $($argument),* } = self;
+                    $body
+                }
+            }
+
+            pulp::Arch::new().dispatch(Operation { $($argument),* })
+        }
+    )*};
 }
 
-/// Divides every row of `values` (rows of `scale.len()`) by its root mean square, then multiplies it by `scale`;
-/// `epsilon` is added to the mean of the squares.
-pub(crate) fn root_mean_square_norm_rows(values: &mut [f32], scale: &[f32], epsilon: f32) {
-    Arch::new().dispatch(RootMeanSquareNorm { values, scale, epsilon });
-}
+pub(crate) use simd_functions;
 
-/// Replaces the first `columns` values of every row by their softmax. Rows are `stride` apart, a multiple of
-/// [`LANES`] and at least `columns`; the values between rows are overwritten.
-pub(crate) fn softmax_rows(values: &mut [f32], columns: usize, stride: usize) {
-    debug_assert!(stride.is_multiple_of(LANES) && stride >= columns);
-    Arch::new().dispatch(Softmax { values, columns, stride });
-}
-
-/// Rotates every row of `values` (rows of twice `cosines.len()`): column i and the one half a row further by the angle
-/// with the i-th cosine and sine.
-pub(crate) fn rotate_rows(values: &mut [f32], cosines: &[f32], sines: &[f32]) {
-    Arch::new().dispatch(Rotate { values, cosines, sines });
-}
-
-/// Adds `addend` to every row of `values` (rows of `addend.len()`).
-pub(crate) fn add_to_rows(values: &mut [f32], addend: &[f32]) {
-    Arch::new().dispatch(AddToRows { values, addend });
-}
-
-// Code run by `dispatch` must be fully inlined into the function that it compiles for an instruction set. Closures
-// cannot request that, so the loops are methods of the structs below.
-
-struct Activate<'a> {
-    function: Activation,
-    values: &'a mut [f32],
-    bias: &'a [f32],
-}
-
-impl WithSimd for Activate<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        for row in self.values.chunks_exact_mut(self.bias.len()) {
-            match self.function {
-                Activation::Gelu => map_sum(row, self.bias, gelu::<S>),
-                Activation::GeluTanh => map_sum(row, self.bias, gelu_tanh::<S>),
-                Activation::Relu => map_sum(row, self.bias, relu),
-                Activation::Silu => map_sum(row, self.bias, silu::<S>),
+simd_functions! {
+    fn activate<'a, S>(function: Activation, values: &'a mut [f32], bias: &'a [f32]) {
+        for row in values.chunks_exact_mut(bias.len()) {
+            match function {
+                Activation::Gelu => map_sum(row, bias, gelu::<S>),
+                Activation::GeluTanh => map_sum(row, bias, gelu_tanh::<S>),
+                Activation::Relu => map_sum(row, bias, relu),
+                Activation::Silu => map_sum(row, bias, silu::<S>),
             }
         }
     }
-}
 
-/// Replaces each value by the function of its sum with the addend at its index.
-#[inline(always)]
-fn map_sum(values: &mut [f32], addends: &[f32], function: impl Fn(f32) -> f32) {
-    for (value, addend) in values.iter_mut().zip(addends) {
-        *value = function(*value + addend);
-    }
-}
-
-struct LayerNorm<'a> {
-    values: &'a mut [f32],
-    scale: &'a [f32],
-    shift: &'a [f32],
-    epsilon: f32,
-}
-
-impl WithSimd for LayerNorm<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let n = self.scale.len();
-        for row in self.values.chunks_exact_mut(n) {
+    /// Shifts and scales every row of `values` (rows of `scale.len()`) to mean 0 and variance 1, then multiplies it by
+    /// `scale` and adds `shift`; `epsilon` is added to the variance.
+    pub(crate) fn layer_norm_rows<'a, S>(
+        values: &'a mut [f32],
+        scale: &'a [f32],
+        shift: &'a [f32],
+        epsilon: f32,
+    ) {
+        let n = scale.len();
+        for row in values.chunks_exact_mut(n) {
             let mean = sum(row, |value| value) / n as f32;
             let variance = sum(row, |value| (value - mean) * (value - mean)) / n as f32;
-            let factor = 1.0 / (variance + self.epsilon).sqrt();
-            for ((value, scale), shift) in row.iter_mut().zip(self.scale).zip(self.shift) {
+            let factor = 1.0 / (variance + epsilon).sqrt();
+            for ((value, scale), shift) in row.iter_mut().zip(scale).zip(shift) {
                 *value = (*value - mean) * factor * scale + shift;
             }
         }
     }
-}
 
-struct RootMeanSquareNorm<'a> {
-    values: &'a mut [f32],
-    scale: &'a [f32],
-    epsilon: f32,
-}
-
-impl WithSimd for RootMeanSquareNorm<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let n = self.scale.len();
-        for row in self.values.chunks_exact_mut(n) {
-            let factor = 1.0 / (sum(row, |value| value * value) / n as f32 + self.epsilon).sqrt();
-            for (value, scale) in row.iter_mut().zip(self.scale) {
+    /// Divides every row of `values` (rows of `scale.len()`) by its root mean square, then multiplies it by `scale`;
+    /// `epsilon` is added to the mean of the squares.
+    pub(crate) fn root_mean_square_norm_rows<'a, S>(values: &'a mut [f32], scale: &'a [f32], epsilon: f32) {
+        let n = scale.len();
+        for row in values.chunks_exact_mut(n) {
+            let factor = 1.0 / (sum(row, |value| value * value) / n as f32 + epsilon).sqrt();
+            for (value, scale) in row.iter_mut().zip(scale) {
                 *value *= factor * scale;
             }
         }
     }
-}
 
-struct Softmax<'a> {
-    values: &'a mut [f32],
-    columns: usize,
-    stride: usize,
-}
-
-impl WithSimd for Softmax<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        for row in self.values.chunks_exact_mut(self.stride) {
-            row[self.columns..].fill(f32::NEG_INFINITY);
+    /// Replaces the first `columns` values of every row by their softmax. Rows are `stride` apart, a multiple of
+    /// [`LANES`] and at least `columns`; the values between rows are overwritten.
+    pub(crate) fn softmax_rows<'a, S>(values: &'a mut [f32], columns: usize, stride: usize) {
+        debug_assert!(stride.is_multiple_of(LANES) && stride >= columns);
+        for row in values.chunks_exact_mut(stride) {
+            row[columns..].fill(f32::NEG_INFINITY);
             let chunks = row.as_chunks_mut::<LANES>().0;
             let mut maximum = [f32::NEG_INFINITY; LANES];
             for chunk in chunks.iter() {
@@ -240,43 +202,33 @@ impl WithSimd for Softmax<'_> {
             }
         }
     }
-}
 
-struct Rotate<'a> {
-    values: &'a mut [f32],
-    cosines: &'a [f32],
-    sines: &'a [f32],
-}
-
-impl WithSimd for Rotate<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let half = self.cosines.len();
-        for row in self.values.chunks_exact_mut(2 * half) {
+    /// Rotates every row of `values` (rows of twice `cosines.len()`): column i and the one half a row further by the angle
+    /// with the i-th cosine and sine.
+    pub(crate) fn rotate_rows<'a, S>(values: &'a mut [f32], cosines: &'a [f32], sines: &'a [f32]) {
+        let half = cosines.len();
+        for row in values.chunks_exact_mut(2 * half) {
             let (first, second) = row.split_at_mut(half);
-            let angles = self.cosines.iter().zip(self.sines);
+            let angles = cosines.iter().zip(sines);
             for ((a, b), (cosine, sine)) in first.iter_mut().zip(second).zip(angles) {
                 (*a, *b) = (*a * cosine - *b * sine, *b * cosine + *a * sine);
             }
         }
     }
-}
 
-struct AddToRows<'a> {
-    values: &'a mut [f32],
-    addend: &'a [f32],
-}
-
-impl WithSimd for AddToRows<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        for row in self.values.chunks_exact_mut(self.addend.len()) {
-            map_sum(row, self.addend, |sum| sum);
+    /// Adds `addend` to every row of `values` (rows of `addend.len()`).
+    pub(crate) fn add_to_rows<'a, S>(values: &'a mut [f32], addend: &'a [f32]) {
+        for row in values.chunks_exact_mut(addend.len()) {
+            map_sum(row, addend, |sum| sum);
         }
+    }
+}
+
+/// Replaces each value by the function of its sum with the addend at its index.
+#[inline(always)]
+fn map_sum(values: &mut [f32], addends: &[f32], function: impl Fn(f32) -> f32) {
+    for (value, addend) in values.iter_mut().zip(addends) {
+        *value = function(*value + addend);
     }
 }
 

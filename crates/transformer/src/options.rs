@@ -44,7 +44,6 @@ pub fn published_option(limits: Option<[usize; 2]>) -> String {
 
 const PUBLISHED: &str = "published";
 
-/// Parses the output of [`published_option`].
 fn published(word: &str) -> Option<Published> {
     let rest = word.strip_prefix(PUBLISHED)?;
     if rest.is_empty() {
@@ -137,10 +136,5 @@ impl Options {
     /// Returns whether the directory's modules after the encoder are ignored.
     pub(crate) fn replaces_head(&self) -> bool {
         self.pooling.is_some()
-    }
-
-    /// Number of tokens of the prefix of [`Options::unixcoder`].
-    pub(crate) fn encoder_prefix_length(&self) -> usize {
-        if self.unixcoder { 2 } else { 0 }
     }
 }

@@ -66,7 +66,6 @@ struct Machine<'b> {
     memory: usize,
 }
 
-/// Executes a pickle.
 fn scan(pickle: &[u8]) -> Result<(), String> {
     if pickle.len() as u64 > MAX_BYTES {
         return Err(format!(

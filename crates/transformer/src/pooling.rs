@@ -55,7 +55,6 @@ enum Residual {
 pub(crate) enum DenseFunction {
     /// None.
     Identity,
-    /// The hyperbolic tangent.
     Tanh,
     /// An activation that encoders also use.
     Activation(Activation),
@@ -67,7 +66,6 @@ impl Dense {
         Dense::new(linear, DenseFunction::Identity)
     }
 
-    /// A linear map and a function.
     pub(crate) fn new(linear: Linear, function: DenseFunction) -> Dense {
         Dense { linear: linear.packed(), function, residual: None }
     }
@@ -106,14 +104,11 @@ impl Dense {
     }
 }
 
-/// A step after pooling.
 #[expect(clippy::large_enum_variant, reason = "a model has few steps")]
 pub(crate) enum Step {
-    /// A map.
     Dense(Dense),
     /// A normalization with weights.
     Norm(Norm),
-    /// To length 1.
     Normalize,
 }
 
@@ -123,9 +118,7 @@ pub(crate) struct Head {
     pub hidden: usize,
     /// Poolings; several are concatenated.
     pub poolings: Vec<Pooling>,
-    /// If true, tokens of the prompt are included in the pooling.
     pub include_prompt: bool,
-    /// Steps after pooling.
     pub steps: Vec<Step>,
     /// Number of columns to keep of the result, which is normalized again.
     pub truncate: Option<usize>,

@@ -4,12 +4,11 @@
 use std::borrow::Cow;
 
 use half::f16;
-use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 use rten_gemm::{GemmExecutor, GemmInputA, GemmInputB, GemmOptions, PackedBMatrix, QuantParams};
 use rten_tensor::NdTensorView;
 
-use crate::numeric::Output;
+use crate::numeric::{Output, simd_functions};
 use crate::weights::StoredRows;
 
 /// Rows of the input that are multiplied at once, so that the sums of whole numbers stay in the cache.
@@ -96,7 +95,7 @@ impl Int4Matrix<'_> {
         let factors = values
             .par_chunks_mut(n_columns)
             .zip(self.bytes.par_chunks(n_columns / 2).zip(self.factors.par_chunks(n_columns / GROUP)))
-            .map(|(values, (bytes, factors))| Arch::new().dispatch(QuantizeGroups { bytes, factors, values }))
+            .map(|(values, (bytes, factors))| quantize_groups(bytes, factors, values))
             .collect();
         Int8Matrix { values, factors }
     }
@@ -116,7 +115,6 @@ pub(crate) enum Table {
     Float(Vec<f32>),
     /// 8 bits, in the file.
     Stored(StoredRows),
-    /// 4 bits.
     Int4(Int4Matrix<'static>),
 }
 
@@ -141,19 +139,10 @@ impl Table {
     }
 }
 
-/// Quantizes a row of [`Int4Matrix`] to 8 bits, and gives its factor.
-struct QuantizeGroups<'a> {
-    bytes: &'a [u8],
-    factors: &'a [f16],
-    values: &'a mut [i8],
-}
-
-impl WithSimd for QuantizeGroups<'_> {
-    type Output = f32;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> f32 {
-        let groups = || self.bytes.as_chunks::<{ GROUP / 2 }>().0.iter().zip(self.factors);
+simd_functions! {
+    /// Quantizes a row of [`Int4Matrix`] to 8 bits, and gives its factor.
+    fn quantize_groups<'a, S>(bytes: &'a [u8], factors: &'a [f16], values: &'a mut [i8]) -> f32 {
+        let groups = || bytes.as_chunks::<{ GROUP / 2 }>().0.iter().zip(factors);
         let mut lanes = [0_f32; GROUP / 2];
         for (bytes, factor) in groups() {
             let factor = factor.to_f32().abs();
@@ -164,7 +153,7 @@ impl WithSimd for QuantizeGroups<'_> {
         }
         let largest = lanes.into_iter().fold(0_f32, f32::max);
         let of_row = if largest > 0.0 { largest / 127.0 } else { 1.0 };
-        for (values, (bytes, factor)) in self.values.as_chunks_mut::<GROUP>().0.iter_mut().zip(groups()) {
+        for (values, (bytes, factor)) in values.as_chunks_mut::<GROUP>().0.iter_mut().zip(groups()) {
             let factor = factor.to_f32();
             let mut bits = [0; GROUP];
             for (pair, byte) in bits.as_chunks_mut::<2>().0.iter_mut().zip(bytes) {
@@ -175,6 +164,54 @@ impl WithSimd for QuantizeGroups<'_> {
             }
         }
         of_row
+    }
+
+    /// Quantizes each row to bytes, and appends its factor.
+    fn quantize_rows<'a, S>(
+        input: &'a [f32],
+        width: usize,
+        range: &'a Range,
+        bytes: &'a mut [u8],
+        factors: &'a mut Vec<f32>,
+    ) {
+        let shift = SHIFT + f32::from(range.zero);
+        for (row, bytes) in input.chunks_exact(width).zip(bytes.chunks_exact_mut(width)) {
+            let (chunks, rest) = row.as_chunks::<16>();
+            let mut lanes = [0.0_f32; 16];
+            for chunk in chunks {
+                for (lane, value) in lanes.iter_mut().zip(chunk) {
+                    let size = value.abs();
+                    *lane = if size > *lane { size } else { *lane };
+                }
+            }
+            let maximum = lanes.iter().chain(rest).fold(0.0_f32, |maximum, value| maximum.max(value.abs()));
+            let factor = maximum / range.maximum;
+            // The inverse of a number too small to have one is infinite.
+            let inverse = if factor.is_normal() { 1.0 / factor } else { 0.0 };
+            for (byte, value) in bytes.iter_mut().zip(row) {
+                *byte = (value * inverse + shift).to_bits() as u8;
+            }
+            factors.push(factor);
+        }
+    }
+
+    /// Multiplies sums of whole numbers by the factors of their row and column.
+    fn dequantize<'a, S>(
+        mode: Output,
+        sums: &'a [i32],
+        rows: &'a [f32],
+        columns: &'a [f32],
+        output: &'a mut [f32],
+    ) {
+        let width = columns.len();
+        let rows = sums.chunks_exact(width).zip(output.chunks_exact_mut(width)).zip(rows);
+        for ((sums, output), row) in rows {
+            let values = sums.iter().zip(columns).map(|(sum, column)| *sum as f32 * (row * column));
+            match mode {
+                Output::Replace => output.iter_mut().zip(values).for_each(|(output, value)| *output = value),
+                Output::Add => output.iter_mut().zip(values).for_each(|(output, value)| *output += value),
+            }
+        }
     }
 }
 
@@ -221,7 +258,6 @@ impl Int8Matrix {
         Int8Matrix { values: quantized, factors }
     }
 
-    /// Columns of the matrix.
     pub(crate) fn n_inputs(&self) -> usize {
         self.values.len() / self.factors.len().max(1)
     }
@@ -254,7 +290,6 @@ impl Int8Matrix {
 }
 
 impl Packed {
-    /// Columns that it takes.
     pub(crate) fn n_inputs(&self) -> usize {
         self.n_inputs
     }
@@ -272,13 +307,7 @@ impl Packed {
             let n_rows = input.len() / self.n_inputs;
             let bytes = &mut bytes[..input.len()];
             factors.clear();
-            Arch::new().dispatch(QuantizeRows {
-                input,
-                width: self.n_inputs,
-                range: &range,
-                bytes,
-                factors: &mut factors,
-            });
+            quantize_rows(input, self.n_inputs, &range, bytes, &mut factors);
             let sums = &mut sums[..n_rows * n_outputs];
             let options = GemmOptions {
                 a_quant: Some(QuantParams { zero_point: &zeros[..n_rows] }),
@@ -289,69 +318,7 @@ impl Packed {
             EXECUTOR
                 .with(|executor| executor.gemm(sums, left, right, options))
                 .unwrap_or_else(|error| unreachable!("the shapes are those of the matrix: {error}"));
-            Arch::new().dispatch(Dequantize { mode, sums, rows: &factors, columns: &self.factors, output });
-        }
-    }
-}
-
-/// Quantizes each row to bytes, and appends its factor.
-struct QuantizeRows<'a> {
-    input: &'a [f32],
-    width: usize,
-    range: &'a Range,
-    bytes: &'a mut [u8],
-    factors: &'a mut Vec<f32>,
-}
-
-impl WithSimd for QuantizeRows<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let shift = SHIFT + f32::from(self.range.zero);
-        for (row, bytes) in self.input.chunks_exact(self.width).zip(self.bytes.chunks_exact_mut(self.width)) {
-            let (chunks, rest) = row.as_chunks::<16>();
-            let mut lanes = [0.0_f32; 16];
-            for chunk in chunks {
-                for (lane, value) in lanes.iter_mut().zip(chunk) {
-                    let size = value.abs();
-                    *lane = if size > *lane { size } else { *lane };
-                }
-            }
-            let maximum = lanes.iter().chain(rest).fold(0.0_f32, |maximum, value| maximum.max(value.abs()));
-            let factor = maximum / self.range.maximum;
-            // The inverse of a number too small to have one is infinite.
-            let inverse = if factor.is_normal() { 1.0 / factor } else { 0.0 };
-            for (byte, value) in bytes.iter_mut().zip(row) {
-                *byte = (value * inverse + shift).to_bits() as u8;
-            }
-            self.factors.push(factor);
-        }
-    }
-}
-
-/// Multiplies sums of whole numbers by the factors of their row and column.
-struct Dequantize<'a> {
-    mode: Output,
-    sums: &'a [i32],
-    rows: &'a [f32],
-    columns: &'a [f32],
-    output: &'a mut [f32],
-}
-
-impl WithSimd for Dequantize<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let width = self.columns.len();
-        let rows = self.sums.chunks_exact(width).zip(self.output.chunks_exact_mut(width)).zip(self.rows);
-        for ((sums, output), row) in rows {
-            let values = sums.iter().zip(self.columns).map(|(sum, column)| *sum as f32 * (row * column));
-            match self.mode {
-                Output::Replace => output.iter_mut().zip(values).for_each(|(output, value)| *output = value),
-                Output::Add => output.iter_mut().zip(values).for_each(|(output, value)| *output += value),
-            }
+            dequantize(mode, sums, &factors, &self.factors, output);
         }
     }
 }

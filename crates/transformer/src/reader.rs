@@ -22,9 +22,11 @@ pub(crate) fn guarded<T, E: Into<Box<dyn Error + Send + Sync>>>(
     }
 }
 
+/// The problem of a tokenizer that cannot split a text.
+pub(crate) const FAILS: &str = "has a tokenizer that fails on a text; save the model's tokenizer again";
+
 /// Reads files and hashes their content.
 pub(crate) struct Reader<'a> {
-    /// Hash of everything read.
     pub hash: &'a mut Xxh3,
 }
 
@@ -55,7 +57,6 @@ impl Reader<'_> {
     }
 }
 
-/// The error that a file is missing.
 pub(crate) fn missing(path: &Path) -> EmbedError {
     EmbedError::model(path, "is missing; copy it from the model's source into the directory")
 }

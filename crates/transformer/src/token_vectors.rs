@@ -21,11 +21,10 @@ use tokenizers::{Tokenizer, TruncationParams};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::options::Options;
-use super::reader::{Reader, guarded};
+use super::reader::{FAILS, Reader, guarded, missing};
 use super::tokenizer::parse_tokenizer;
 use super::weights::{NOT_SAFETENSORS, check_header};
 
-/// The file of the vectors.
 const WEIGHTS: &str = "model.safetensors";
 
 /// Directories that may contain the vectors and the tokenizer, below a model's directory.
@@ -51,7 +50,6 @@ fn default_max_tokens() -> Option<usize> {
     Some(DEFAULT_MAX_TOKENS)
 }
 
-/// A model with a vector for each token.
 pub struct TokenVectors {
     id: String,
     path: PathBuf,
@@ -100,9 +98,7 @@ impl TokenVectors {
             .optional(&base.join("config.json"))?
             .unwrap_or(Config { max_length: default_max_tokens() });
         let file = place.join("tokenizer.json");
-        let bytes = reader.bytes(&file)?.ok_or_else(|| {
-            EmbedError::model(&file, "is missing; copy it from the model's source into the directory")
-        })?;
+        let bytes = reader.bytes(&file)?.ok_or_else(|| missing(&file))?;
         let mut tokenizer = parse_tokenizer(&file, &bytes)?;
         tokenizer.with_padding(None);
         let truncation = config
@@ -197,8 +193,7 @@ impl TokenVectors {
             Some((end, _)) => &text[..end],
             None => text,
         };
-        let problem = "has a tokenizer that fails on a text; save the model's tokenizer again";
-        let encoding = guarded(&self.path, problem, || self.tokenizer.encode_fast(text, false))?;
+        let encoding = guarded(&self.path, FAILS, || self.tokenizer.encode_fast(text, false))?;
         let mut n = 0usize;
         for id in encoding.get_ids().iter().filter(|id| Some(**id) != self.unknown) {
             out.iter_mut().zip(self.token(*id as usize)).for_each(|(sum, value)| *sum += value);

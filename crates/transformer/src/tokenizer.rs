@@ -27,7 +27,6 @@ const DEFAULT_MAX_TOKENS: usize = 512;
 /// Upper bound of a configured limit if positions do not limit it: the memory for attention grows with its square.
 const UNLIMITED: usize = 1 << 15;
 
-/// Tokenization settings of sentence-transformers.
 #[derive(Deserialize, Default)]
 pub(crate) struct SentenceConfig {
     /// Maximum number of tokens in a text.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tokenizers::Tokenizer;
 
-use super::reader::guarded;
+use super::reader::{FAILS, guarded};
 use super::tokenizer::parse_tokenizer;
 use quarry_embed::EmbedError;
 
@@ -36,8 +36,7 @@ impl TokenCutter {
     /// # Errors
     /// When the tokenizer fails on the text.
     pub fn cut(&self, text: &str, each: &mut dyn FnMut(&str)) -> Result<(), EmbedError> {
-        let problem = "has a tokenizer that fails on a text; save the model's tokenizer again";
-        let encoding = guarded(&self.path, problem, || self.tokenizer.encode(text, false))?;
+        let encoding = guarded(&self.path, FAILS, || self.tokenizer.encode(text, false))?;
         encoding.get_tokens().iter().for_each(|token| each(token));
         Ok(())
     }

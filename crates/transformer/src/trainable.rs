@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::config::Directory;
 use super::options::Options;
 use super::pooling::{Pooling, Step};
-use super::reader::guarded;
+use super::reader::{FAILS, guarded};
 use super::weights::Weights;
 use super::{check_tokens, encoder_prefix};
 use quarry_embed::EmbedError;
@@ -64,7 +64,6 @@ pub struct Trainable {
     pub transformer: PathBuf,
     /// `model_type` of `config.json`.
     pub model_type: String,
-    /// Shape of the encoder.
     pub shape: Shape,
     /// See [`Layout::padding`].
     pub padding: Option<usize>,
@@ -77,11 +76,8 @@ pub struct Trainable {
     pub cosine: bool,
     /// The encoder's tensors, and the pooler's if `pooling` needs it.
     pub tensors: Vec<NamedTensor>,
-    /// Prefix of every query.
     pub query_prompt: String,
-    /// Prefix of every document.
     pub document_prompt: String,
-    /// Settings of a late-interaction model.
     pub late: Option<TokenSettings>,
     tokenizer: Tokenizer,
     /// Tokens after the first one of every text.
@@ -363,8 +359,6 @@ fn text_ends(path: &Path, tokenizer: &Tokenizer) -> Result<[u32; 2], EmbedError>
     };
     Ok([first, last])
 }
-
-const FAILS: &str = "has a tokenizer that fails on a text; save the model's tokenizer again";
 
 impl TextTokenizer {
     /// The tokens of a text, including special ones.

@@ -48,7 +48,6 @@ pub(crate) struct StoredRows {
     file: Arc<Mutex<File>>,
     /// Offset of the first row in the file.
     start: u64,
-    /// Scale factor of each row.
     factors: Vec<f32>,
 }
 
@@ -114,7 +113,6 @@ impl Safetensors {
         Ok(Self { file: Arc::new(Mutex::new(file)), start, tensors })
     }
 
-    /// The bytes of a tensor.
     fn read(&self, tensor: &TensorInfo) -> io::Result<Vec<u8>> {
         let (start, end) = tensor.data_offsets;
         let mut file = at(&self.file, self.start + start as u64)?;
@@ -126,7 +124,6 @@ impl Safetensors {
         Ok(bytes)
     }
 
-    /// A tensor in candle's representation.
     fn load(&self, name: &str) -> candle_core::Result<Tensor> {
         let missing = || SafeTensorError::TensorNotFound(name.to_owned());
         let tensor = self.tensors.info(name).ok_or_else(missing)?;
@@ -184,7 +181,6 @@ impl Weights {
         Ok(Weights { path, source, prefix: "", packs: false })
     }
 
-    /// Path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -196,7 +192,6 @@ impl Weights {
         self.prefix = found.copied().unwrap_or_default();
     }
 
-    /// Returns whether the file contains a tensor with this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.shape(&format!("{}{name}", self.prefix)).is_some()
     }
@@ -249,7 +244,6 @@ impl Weights {
         })
     }
 
-    /// The name of a tensor in the file.
     fn find(&self, name: &str, shape: &[usize]) -> Result<String, EmbedError> {
         let name = format!("{}{name}", self.prefix);
         // Old checkpoints, converted from TensorFlow, name the scale and shift of a normalization gamma and beta.
@@ -384,7 +378,6 @@ impl Weights {
         Ok(Int4Matrix { bytes: Cow::Owned(bytes), factors })
     }
 
-    /// Shape of a tensor, if the file contains it.
     fn shape(&self, name: &str) -> Option<Vec<usize>> {
         match &self.source {
             Source::Safetensors(source) => Some(source.tensors.info(name)?.shape.clone()),

@@ -2,9 +2,8 @@
 //! `make_tiny_code_encoders.py`.
 
 use std::fs;
-use std::path::PathBuf;
 
-use crate::copy::{Copy, check_error, check_rows, expected, fixtures, load, rows, texts};
+use crate::copy::{Copy, check_error, check_rows, expected, fixtures, load, rows, texts, with_options};
 use quarry_embed::Embedder;
 use quarry_transformer::trainable::Trainable;
 use serde_json::{Value, json};
@@ -97,7 +96,7 @@ fn data_flow_needs_a_model_for_it() {
         ":graphcodebert",
         &["does not add a token before and one after each text"],
     );
-    let path = PathBuf::from(format!("{}:graphcodebert", fixtures().join("tiny-graphcodebert").display()));
+    let path = with_options(&fixtures().join("tiny-graphcodebert"), ":graphcodebert");
     let error = Trainable::read(&path).err().unwrap().to_string();
     assert!(error.contains("leave out the option `graphcodebert`"), "{error}");
 }
@@ -108,7 +107,7 @@ fn starencoder_has_texts_between_its_own_tokens() {
     let texts = texts(&expected);
     // Its tokens are in its tokenizer, or they are added as programs that use it do.
     let whole = || Copy::new("tiny-starencoder");
-    let json: Value = serde_json::from_slice(&fs::read(whole().path("tokenizer.json")).unwrap()).unwrap();
+    let json = whole().json("tokenizer.json");
     let is_own = |token: &Value| ["<mask>", "<sep>", "<cls>"].contains(&token["content"].as_str().unwrap());
     let added: Vec<Value> = json["added_tokens"].as_array().unwrap().clone();
     assert_eq!(added.iter().filter(|token| is_own(token)).count(), 3);
@@ -135,7 +134,7 @@ fn the_tokens_that_starencoders_tokenizer_lacks_are_added() {
     let expected = expected("expected-code-encoders.json");
     let texts = ["sort a list by value", "def sort(values):\n    return sorted(values)"];
     let copy = Copy::new("tiny-starencoder");
-    let mut json: Value = serde_json::from_slice(&fs::read(copy.path("tokenizer.json")).unwrap()).unwrap();
+    let mut json = copy.json("tokenizer.json");
     // As published: none of the four is there. Its first token is one of them here, so all numbers are one less then.
     let vocabulary = json["model"]["vocab"].as_object_mut().unwrap();
     vocabulary.remove("<pad>");
@@ -143,8 +142,7 @@ fn the_tokens_that_starencoders_tokenizer_lacks_are_added() {
     let n_tokens = vocabulary.len() + 4;
     json["added_tokens"] = json!([]);
     let copy = copy.write("tokenizer.json", json.to_string());
-    let config: Value = serde_json::from_slice(&fs::read(copy.path("config.json")).unwrap()).unwrap();
-    assert_eq!(config["vocab_size"], n_tokens);
+    assert_eq!(copy.json("config.json")["vocab_size"], n_tokens);
     let model = load(copy.root(), ":cls:dot");
     let vectors = model.embed_documents(&texts).unwrap();
     // The order of the tokens differs from that of the fixture, so the vectors do; but they do show the text and its ends.

@@ -1,8 +1,6 @@
 //! Encoders other than BERT and RoBERTa, and all modules, against what transformers computes for the models of
 //! `make_tiny_encoders.py`.
 
-use std::fs;
-
 use crate::copy::{Copy, check_error, check_poolings, check_rows, check_tokens, expected, load, rows, texts};
 use quarry_embed::Embedder;
 use serde_json::{Value, json};
@@ -71,7 +69,7 @@ fn unixcoder_has_a_prefix_and_lists_of_tokens() {
     // The vocabulary of tiny-roberta as lists, with the prefix in place of a token that no text has.
     let roberta = || Copy::new("tiny-roberta").remove("config_sentence_transformers.json");
     let copy = roberta();
-    let json: Value = serde_json::from_slice(&fs::read(copy.path("tokenizer.json")).unwrap()).unwrap();
+    let json = copy.json("tokenizer.json");
     let lists = |copy: Copy, vocabulary: &Value| {
         let merges = json["model"]["merges"].as_array().unwrap().iter().map(|merge| match merge {
             Value::String(merge) => merge.clone(),

@@ -4,7 +4,7 @@ use quarry_embed::{Embedder, TokenEmbedder, max_sim};
 use quarry_transformer::{LateInteraction, TransformerModel};
 use serde_json::json;
 
-use crate::copy::{Copy, expected, fixtures, rows, texts};
+use crate::copy::{Copy, expected, fixtures, rows, texts, with_options};
 
 const ALL: [&str; 3] = ["tiny-late-modernbert", "tiny-late-bert", "tiny-late-residual"];
 
@@ -52,7 +52,7 @@ fn a_model_with_several_vectors_is_loaded_as_one_and_refuses_to_give_one() {
     let error = TransformerModel::load(&path).err().unwrap().to_string();
     assert!(error.contains("gives each token a vector"), "{error}");
     // The encoder in it can be used alone.
-    let pooled = std::path::PathBuf::from(format!("{}:mean", path.display()));
+    let pooled = with_options(&path, ":mean");
     assert!(!LateInteraction::is_at(&pooled));
     assert_eq!(TransformerModel::load(&pooled).unwrap().embed_documents(&["x"]).unwrap().n_rows(), 1);
 }

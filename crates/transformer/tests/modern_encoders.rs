@@ -58,7 +58,7 @@ fn tokens_equal_those_of_the_library() {
 #[test]
 fn configurations_of_other_versions_say_the_same() {
     let without = |copy: &Copy, changes: Value| {
-        let mut config: Value = serde_json::from_slice(&fs::read(copy.path("config.json")).unwrap()).unwrap();
+        let mut config = copy.json("config.json");
         for (key, value) in changes.as_object().unwrap() {
             config[key] = value.clone();
         }
@@ -226,15 +226,14 @@ fn cross_encoders_score_pairs() {
 #[test]
 fn the_second_of_two_labels_is_the_match() {
     let copy = Copy::new("tiny-cross-bert");
-    let path = copy.path("model.safetensors");
-    let mut tensors = candle_core::safetensors::load(&path, &Device::Cpu).unwrap();
-    // The first label has half of the second one's logit.
-    for name in ["classifier.weight", "classifier.bias"] {
-        let one = tensors[name].clone();
-        let two = Tensor::cat(&[(&one * 0.5).unwrap(), one], 0).unwrap();
-        tensors.insert(name.into(), two);
-    }
-    candle_core::safetensors::save(&tensors, &path).unwrap();
+    copy.change_tensors(|tensors| {
+        // The first label has half of the second one's logit.
+        for name in ["classifier.weight", "classifier.bias"] {
+            let one = tensors[name].clone();
+            let two = Tensor::cat(&[(&one * 0.5).unwrap(), one], 0).unwrap();
+            tensors.insert(name.into(), two);
+        }
+    });
     let copy = copy.set("config.json", "id2label", json!({ "0": "no", "1": "yes" }));
     let pairs = [("sort a list", "def sort(values):"), ("one", "")];
     let found = CrossEncoder::load(copy.root()).unwrap().log_odds(&pairs).unwrap();
@@ -248,11 +247,10 @@ fn the_second_of_two_labels_is_the_match() {
 fn values_that_are_not_numbers_are_refused() {
     let check = |name: &str, tensor: &str, run: &dyn Fn(&Path) -> Result<(), EmbedError>| {
         let copy = Copy::new(name);
-        let path = copy.path("model.safetensors");
-        let mut tensors = candle_core::safetensors::load(&path, &Device::Cpu).unwrap();
-        let huge = (tensors[tensor].ones_like().unwrap() * 3e38).unwrap();
-        tensors.insert(tensor.into(), huge);
-        candle_core::safetensors::save(&tensors, &path).unwrap();
+        copy.change_tensors(|tensors| {
+            let huge = (tensors[tensor].ones_like().unwrap() * 3e38).unwrap();
+            tensors.insert(tensor.into(), huge);
+        });
         let error = run(copy.root()).unwrap_err().to_string();
         assert!(error.contains("returns NaN or infinity"), "{error}");
     };
@@ -267,23 +265,22 @@ fn values_that_are_not_numbers_are_refused() {
 #[test]
 fn maps_side_by_side_may_have_different_bits() {
     let copy = Copy::new("tiny-bert");
-    let path = copy.path("model.safetensors");
     let texts = ["sort a list", "read every line"];
-    let before = TransformerModel::load(copy.root()).unwrap().embed_queries(&texts).unwrap();
-    let mut tensors = candle_core::safetensors::load(&path, &Device::Cpu).unwrap();
-    let name = "encoder.layer.0.attention.self.query.weight";
-    let rows: Vec<Vec<f32>> = tensors[name].to_vec2().unwrap();
-    let largest = |row: &Vec<f32>| row.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
-    let factors: Vec<f32> = rows.iter().map(|row| largest(row) / 127.0).collect();
-    let bytes: Vec<u8> = (rows.iter().zip(&factors))
-        .flat_map(|(row, factor)| row.iter().map(move |value| ((value / factor).round() + 128.0) as u8))
-        .collect();
-    let shape = (rows.len(), rows[0].len());
-    tensors.insert(name.into(), Tensor::from_vec(bytes, shape, &Device::Cpu).unwrap());
-    let factors = Tensor::from_vec(factors, rows.len(), &Device::Cpu).unwrap();
-    tensors.insert(format!("{name}.scale"), factors);
-    candle_core::safetensors::save(&tensors, &path).unwrap();
-    let after = TransformerModel::load(copy.root()).unwrap().embed_queries(&texts).unwrap();
+    let before = copy.load().embed_queries(&texts).unwrap();
+    copy.change_tensors(|tensors| {
+        let name = "encoder.layer.0.attention.self.query.weight";
+        let rows: Vec<Vec<f32>> = tensors[name].to_vec2().unwrap();
+        let largest = |row: &Vec<f32>| row.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
+        let factors: Vec<f32> = rows.iter().map(|row| largest(row) / 127.0).collect();
+        let bytes: Vec<u8> = (rows.iter().zip(&factors))
+            .flat_map(|(row, factor)| row.iter().map(move |value| ((value / factor).round() + 128.0) as u8))
+            .collect();
+        let shape = (rows.len(), rows[0].len());
+        tensors.insert(name.into(), Tensor::from_vec(bytes, shape, &Device::Cpu).unwrap());
+        let factors = Tensor::from_vec(factors, rows.len(), &Device::Cpu).unwrap();
+        tensors.insert(format!("{name}.scale"), factors);
+    });
+    let after = copy.load().embed_queries(&texts).unwrap();
     assert_ne!(before, after);
     for (before, after) in before.rows().zip(after.rows()) {
         let cosine: f32 = before.iter().zip(after).map(|(a, b)| a * b).sum();

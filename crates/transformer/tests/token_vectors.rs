@@ -4,34 +4,25 @@
 use std::fs;
 use std::path::Path;
 
-use crate::copy::{Copy, check_values, fixtures};
+use crate::copy::{Copy, check_values, expected, fixtures, rows, texts, with_options};
 use candle_core::{DType, Device, Tensor};
 use quarry_embed::Embedder;
 use quarry_embed::static_model::{StaticModel, StaticWeights, write_model};
 use quarry_embed::vocabulary::{bigram_hash, build_slots, word_hash};
 use quarry_transformer::{TokenVectors, write_token_vectors};
-use serde_json::Value;
 
 const ALL: [&str; 2] = ["tiny-model2vec", "tiny-model2vec-int8"];
 
 fn with(path: &Path, options: &str) -> TokenVectors {
-    let mut path = path.as_os_str().to_owned();
-    path.push(options);
-    TokenVectors::load(path.as_ref()).unwrap()
-}
-
-fn expected() -> (Vec<String>, Value) {
-    let all: Value =
-        serde_json::from_slice(&fs::read(fixtures().join("expected-model2vec.json")).unwrap()).unwrap();
-    (serde_json::from_value(all["texts"].clone()).unwrap(), all)
+    TokenVectors::load(&with_options(path, options)).unwrap()
 }
 
 #[test]
 fn vectors_are_those_of_model2vec() {
-    let (texts, expected) = expected();
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let expected = expected("expected-model2vec.json");
+    let texts = texts(&expected);
     for name in ALL {
-        let rows: Vec<Vec<f32>> = serde_json::from_value(expected[name]["vectors"].clone()).unwrap();
+        let rows = rows(&expected[name]["vectors"]);
         let path = fixtures().join(name);
         assert!(TokenVectors::is_at(&path));
         check_values(&with(&path, ":dot").embed_documents(&texts).unwrap(), &rows, 1e-4, name);
@@ -74,31 +65,25 @@ fn vectors_in_16_bits_and_the_layout_of_sentence_transformers_are_read() {
 
 #[test]
 fn inconsistent_files_are_reported() {
-    let error = |copy: &Copy, options: &str| {
-        let mut path = copy.root().as_os_str().to_owned();
-        path.push(options);
-        TokenVectors::load(path.as_ref()).err().unwrap().to_string()
+    let check_error = |copy: &Copy, options: &str, part: &str| {
+        let error = TokenVectors::load(&with_options(copy.root(), options)).err().unwrap().to_string();
+        assert!(error.contains(part), "{error}");
     };
     for name in ALL {
         for (options, words) in [(":13", "12 columns, of which 13"), (":mean", "is a static model")] {
-            assert!(error(&Copy::new(name), options).contains(words), "{}", error(&Copy::new(name), options));
+            check_error(&Copy::new(name), options, words);
         }
-        let copy = Copy::new(name).remove("tokenizer.json");
-        assert!(error(&copy, "").contains("tokenizer.json: is missing"), "{}", error(&copy, ""));
+        check_error(&Copy::new(name).remove("tokenizer.json"), "", "tokenizer.json: is missing");
         let copy = Copy::new(name);
         let bytes = fs::read(copy.path("model.safetensors")).unwrap();
         let copy = copy.write("model.safetensors", &bytes[..bytes.len() - 1]);
-        assert!(error(&copy, "").contains("is not a complete safetensors file"), "{}", error(&copy, ""));
+        check_error(&copy, "", "is not a complete safetensors file");
     }
     // A tokenizer with more tokens than vectors.
     let copy = Copy::new(ALL[0]);
     let tokenizer = fs::read_to_string(copy.path("tokenizer.json")).unwrap();
     let copy = copy.write("tokenizer.json", tokenizer.replacen("\"vocab\":{", "\"vocab\":{\"more\":400,", 1));
-    assert!(
-        error(&copy, "").contains("for 401 tokens; use the tokenizer of the same"),
-        "{}",
-        error(&copy, "")
-    );
+    check_error(&copy, "", "for 401 tokens; use the tokenizer of the same");
 }
 
 /// A static model in the program's own format, written and read.
@@ -157,18 +142,10 @@ fn a_static_model_goes_into_the_format_of_model2vec_and_back() {
     for text in ["parseHTTPHeader", "parse_http header", "hashmap", "HASHMap (read)", "map(file)", "readHTTP"]
     {
         let vectors = |model: &dyn Embedder| model.embed_documents(&[text]).unwrap().values;
-        assert!(
-            cosine(&vectors(&own), &vectors(&written)) > 0.999,
-            "{text}: {:?} {:?}",
-            vectors(&own),
-            vectors(&written)
-        );
-        assert!(
-            cosine(&vectors(&own), &vectors(&again)) > 0.999,
-            "{text}: {:?} {:?}",
-            vectors(&own),
-            vectors(&again)
-        );
+        let own = vectors(&own);
+        for other in [vectors(&written), vectors(&again)] {
+            assert!(cosine(&own, &other) > 0.999, "{text}: {own:?} {other:?}");
+        }
     }
     // The pair is lost.
     let text = ["read file"];

@@ -1,11 +1,10 @@
 //! The transformer against what sentence-transformers computes for the models of `make_tiny_bert.py`, and on
 //! directories that are broken.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::copy::{self, Copy, fixtures};
+use crate::copy::{self, Copy, expected, fixtures, rows, texts};
 use candle_core::{DType, Device, Tensor};
 use quarry_embed::{Embedder, Side, Vectors, embed_many};
 use quarry_transformer::TransformerModel;
@@ -13,14 +12,6 @@ use serde_json::{Value, json};
 
 const BERT: &str = "tiny-bert";
 const ROBERTA: &str = "tiny-roberta";
-
-/// The texts of `case`, and their vectors by sentence-transformers.
-fn expected(case: &str) -> (Vec<String>, BTreeMap<String, Vec<Vec<f32>>>) {
-    let json = fs::read(fixtures().join("expected.json")).unwrap();
-    let mut json: BTreeMap<String, Value> = serde_json::from_slice(&json).unwrap();
-    let mut take = |key: &str| json.remove(key).unwrap();
-    (serde_json::from_value(take("texts")).unwrap(), serde_json::from_value(take(case)).unwrap())
-}
 
 fn assert_close(found: &Vectors, expected: &[f32], tolerance: f32) {
     assert_eq!(found.values.len(), expected.len());
@@ -38,10 +29,10 @@ fn check_without_prompts(model: &TransformerModel, case: &str) {
 }
 
 fn check_sides(model: &TransformerModel, case: &str, [query, document]: [&str; 2]) {
-    let (texts, expected) = expected(case);
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    assert_close(&model.embed_queries(&texts).unwrap(), &expected[query].concat(), 1e-4);
-    assert_close(&model.embed_documents(&texts).unwrap(), &expected[document].concat(), 1e-4);
+    let expected = expected("expected.json");
+    let (texts, expected) = (texts(&expected), &expected[case]);
+    assert_close(&model.embed_queries(&texts).unwrap(), &rows(&expected[query]).concat(), 1e-4);
+    assert_close(&model.embed_documents(&texts).unwrap(), &rows(&expected[document]).concat(), 1e-4);
 }
 
 #[test]
@@ -99,11 +90,10 @@ fn limit_in_the_older_file() {
 #[test]
 fn lower_case_by_the_sentence_configuration() {
     let cased = |lower: bool| {
-        let mut tokenizer: Value =
-            serde_json::from_slice(&fs::read(fixtures().join(BERT).join("tokenizer.json")).unwrap()).unwrap();
+        let copy = Copy::new(BERT);
+        let mut tokenizer = copy.json("tokenizer.json");
         tokenizer["normalizer"]["lowercase"] = json!(false);
-        Copy::new(BERT)
-            .write("tokenizer.json", tokenizer.to_string())
+        copy.write("tokenizer.json", tokenizer.to_string())
             .write("sentence_bert_config.json", json!({ "do_lower_case": lower }).to_string())
             .load()
     };
@@ -137,16 +127,14 @@ fn prompts_may_be_absent_null_or_called_passage() {
 #[test]
 fn tensors_of_a_whole_model_in_half_precision() {
     let copy = Copy::new(BERT);
-    let path = copy.path("model.safetensors");
-    let tensors = candle_core::safetensors::load(&path, &Device::Cpu).unwrap();
-    let halves: std::collections::HashMap<String, _> = tensors
-        .into_iter()
-        .map(|(name, tensor)| (format!("bert.{name}"), tensor.to_dtype(DType::F16).unwrap()))
-        .collect();
-    candle_core::safetensors::save(&halves, &path).unwrap();
-    let (texts, expected) = expected("tiny-bert mean");
-    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    assert_close(&copy.load().embed_queries(&texts).unwrap(), &expected["query"].concat(), 1e-2);
+    copy.change_tensors(|tensors| {
+        *tensors = (tensors.drain())
+            .map(|(name, tensor)| (format!("bert.{name}"), tensor.to_dtype(DType::F16).unwrap()))
+            .collect();
+    });
+    let expected = expected("expected.json");
+    let vectors = copy.load().embed_queries(&texts(&expected)).unwrap();
+    assert_close(&vectors, &rows(&expected["tiny-bert mean"]["query"]).concat(), 1e-2);
 }
 
 /// Enough texts of unequal lengths for several batches.
@@ -321,19 +309,17 @@ fn shapes_must_agree() {
 #[test]
 fn values_must_be_finite() {
     let copy = Copy::new(BERT);
-    let path = copy.path("model.safetensors");
-    let mut tensors = candle_core::safetensors::load(&path, &Device::Cpu).unwrap();
     let name = "encoder.layer.1.output.dense.bias";
-    tensors.insert(name.into(), Tensor::full(f32::NAN, 16, &Device::Cpu).unwrap());
-    candle_core::safetensors::save(&tensors, &path).unwrap();
+    copy.change_tensors(|tensors| {
+        tensors.insert(name.into(), Tensor::full(f32::NAN, 16, &Device::Cpu).unwrap());
+    });
     check_error(&copy, &["MODEL/model.safetensors: contains NaN", name]);
 }
 
 #[test]
 fn a_token_without_a_vector_is_an_error() {
     let copy = Copy::new(BERT);
-    let mut tokenizer: Value =
-        serde_json::from_slice(&fs::read(copy.path("tokenizer.json")).unwrap()).unwrap();
+    let mut tokenizer = copy.json("tokenizer.json");
     tokenizer["model"]["vocab"]["extra"] = json!(4000);
     let model = copy.write("tokenizer.json", tokenizer.to_string()).load();
     assert!(model.embed_queries(&["sort"]).is_ok());

@@ -13,7 +13,6 @@ use super::{ENDING, MAGIC};
 /// The part of the magic that all versions share.
 const MARK: &[u8] = MAGIC.split_at(MAGIC.len() - 1).0;
 
-/// The cached vectors of a directory.
 pub struct CachedVectors;
 
 impl CachedVectors {

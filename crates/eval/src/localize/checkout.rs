@@ -45,7 +45,6 @@ impl Checkout {
         })
     }
 
-    /// The directory with the files.
     pub(crate) fn tree(&self) -> &Path {
         self.tree.path()
     }

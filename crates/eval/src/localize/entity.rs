@@ -10,7 +10,6 @@ use quarry_index::{Hit, Index};
 use quarry_source::UnitKind;
 use serde::Serialize;
 
-/// Level of entities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {

@@ -34,7 +34,7 @@ use self::entity::{Entities, Level, Levels};
 use self::lines::FoundLines;
 use crate::EvalError;
 use crate::method::{LoadModel, Method, MethodError};
-use crate::repo_search::searching;
+use crate::repo_search::{searching, unless_empty};
 
 /// Number of distinct entities of each level that are considered.
 pub const DEPTH: usize = 20;
@@ -95,7 +95,6 @@ impl fmt::Display for Localizer {
     }
 }
 
-/// Directories of repositories, and of trees and indexes.
 #[derive(Clone, Copy)]
 pub struct Directories<'a> {
     /// Directories with clones, bare or not; the first one that contains a repository is used.
@@ -108,16 +107,11 @@ pub struct Directories<'a> {
     pub shown: Option<ShownUnits<'a>>,
 }
 
-/// The candidates of a search for an issue, with their features.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Candidates {
-    /// Id of the issue.
     pub id: String,
-    /// Its repository.
     pub repository: String,
-    /// Its source.
     pub source: String,
-    /// Its gold functions.
     pub gold: Vec<String>,
     /// The features of its text, in the order of [`TEXT_FEATURES`](quarry_index::issue::kind::TEXT_FEATURES).
     pub text: Vec<f32>,
@@ -136,21 +130,16 @@ pub struct Candidates {
     pub query_shares: Vec<f32>,
 }
 
-/// Results of a method for an issue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     /// The first [`DEPTH`] entities of each level, best first.
     pub found: Levels<Vec<String>>,
-    /// The changed lines, if the issue has any.
     pub lines: Option<FoundLines>,
-    /// Time of the search.
     pub time: Duration,
 }
 
-/// An evaluated issue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EvaluatedIssue {
-    /// Index of the issue.
     pub issue: usize,
     /// Gold entities of each level: at least one function, or else changed lines.
     pub gold: Levels<Vec<String>>,
@@ -172,7 +161,6 @@ pub enum LeftOut {
 }
 
 impl LeftOut {
-    /// The reason in a few words.
     #[must_use]
     pub fn about(self) -> &'static str {
         match self {
@@ -183,7 +171,6 @@ impl LeftOut {
     }
 }
 
-/// Issues and results.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
     /// In the order of the issues.
@@ -237,12 +224,8 @@ impl<'a> Finder<'a> {
                 loop {
                     let ranking = (**ranking).clone();
                     let request = SearchRequest { query: text, limit, ranking, filter: &Filter::default() };
-                    let hits = match index.search(&request) {
-                        Ok(response) => response.hits,
-                        Err(quarry_index::Error::EmptyQuery) => Vec::new(),
-                        Err(error) => return Err(error.into()),
-                    };
-                    let units: Vec<usize> = hits.iter().map(|hit| hit.unit).collect();
+                    let response = unless_empty(index.search(&request))?;
+                    let units: Vec<usize> = response.hits.iter().map(|hit| hit.unit).collect();
                     let functions = &entities.ranked(&units, DEPTH)[Level::Functions as usize];
                     if functions.len() >= DEPTH || units.len() < limit {
                         return Ok(units);
@@ -254,7 +237,6 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Ranks the functions of an index as documents.
 fn documents(
     index: &Index,
     method: &Method,
@@ -340,7 +322,7 @@ pub(crate) fn each_commit(
     }
     for (name, clone, numbers) in clones {
         let place = work.join(name.replace('/', "+"));
-        Repository { issues, clone: &clone, place: &place }.visit(&numbers, outcome, on_issue, on_commit)?;
+        visit_repository(issues, &clone, &place, &numbers, outcome, on_issue, on_commit)?;
     }
     Ok(())
 }
@@ -368,15 +350,6 @@ fn clone_of(mirrors: &[PathBuf], name: &str) -> Result<PathBuf, EvalError> {
     })
 }
 
-/// A repository with issues.
-struct Repository<'a> {
-    issues: &'a [Issue],
-    clone: &'a Path,
-    /// Directory for its tree and indexes.
-    place: &'a Path,
-}
-
-/// Queries of a commit.
 struct CommitQueries<'a> {
     issues: &'a [Issue],
     finders: &'a [Finder<'a>],
@@ -384,58 +357,58 @@ struct CommitQueries<'a> {
     places: Directories<'a>,
 }
 
-impl Repository<'_> {
-    fn visit(
-        &self,
-        numbers: &[usize],
-        outcome: &mut Outcome,
-        on_issue: &dyn Fn(),
-        on_commit: OnCommit<'_>,
-    ) -> Result<(), EvalError> {
-        fs::create_dir_all(self.place).map_err(|source| results(self.place, source))?;
-        let mut checkout = Checkout::open(self.place).map_err(|source| results(self.place, source))?;
-        let mut commits: Vec<(Snapshot, Vec<usize>)> = Vec::new();
-        for &number in numbers {
-            let issue = &self.issues[number];
-            let mut leave_out = |reason| {
-                *outcome.left_out.entry(reason).or_default() += 1;
-                on_issue();
-            };
-            if issue.functions.is_empty() && issue.lines.is_empty() {
-                leave_out(LeftOut::NoGold);
+/// Visits the commits of a clone; `place` is the directory for its tree and indexes.
+fn visit_repository(
+    issues: &[Issue],
+    clone: &Path,
+    place: &Path,
+    numbers: &[usize],
+    outcome: &mut Outcome,
+    on_issue: &dyn Fn(),
+    on_commit: OnCommit<'_>,
+) -> Result<(), EvalError> {
+    fs::create_dir_all(place).map_err(|source| results(place, source))?;
+    let mut checkout = Checkout::open(place).map_err(|source| results(place, source))?;
+    let mut commits: Vec<(Snapshot, Vec<usize>)> = Vec::new();
+    for &number in numbers {
+        let issue = &issues[number];
+        let mut leave_out = |reason| {
+            *outcome.left_out.entry(reason).or_default() += 1;
+            on_issue();
+        };
+        if issue.functions.is_empty() && issue.lines.is_empty() {
+            leave_out(LeftOut::NoGold);
+            continue;
+        }
+        let snapshot = match Snapshot::open(clone, Some(&issue.commit)) {
+            // A branch may have the name of a missing commit.
+            Ok(snapshot) if snapshot.commit() == issue.commit.to_ascii_lowercase() => snapshot,
+            Ok(_) | Err(GitError::NoCommit { .. } | GitError::IncompleteCommit { .. }) => {
+                leave_out(LeftOut::NoCommit);
                 continue;
             }
-            let snapshot = match Snapshot::open(self.clone, Some(&issue.commit)) {
-                // A branch may have the name of a missing commit.
-                Ok(snapshot) if snapshot.commit() == issue.commit.to_ascii_lowercase() => snapshot,
-                Ok(_) | Err(GitError::NoCommit { .. } | GitError::IncompleteCommit { .. }) => {
-                    leave_out(LeftOut::NoCommit);
-                    continue;
-                }
-                Err(error) => return Err(error.into()),
-            };
-            match commits.iter_mut().find(|(known, _)| known.commit() == snapshot.commit()) {
-                Some((_, of_commit)) => of_commit.push(number),
-                None => commits.push((snapshot, vec![number])),
-            }
+            Err(error) => return Err(error.into()),
+        };
+        match commits.iter_mut().find(|(known, _)| known.commit() == snapshot.commit()) {
+            Some((_, of_commit)) => of_commit.push(number),
+            None => commits.push((snapshot, vec![number])),
         }
-        commits.sort_by_cached_key(|(snapshot, _)| (snapshot.seconds(), snapshot.commit()));
-        let mut previous: Option<String> = None;
-        for (snapshot, numbers) in &commits {
-            outcome.unread_files +=
-                checkout.switch(snapshot).map_err(|source| results(self.place, source))?;
-            let place = CommitIndexes {
-                place: self.place,
-                tree: checkout.tree(),
-                commit: snapshot.commit(),
-                previous: previous.as_deref(),
-            };
-            on_commit(&place, snapshot, numbers, outcome)?;
-            numbers.iter().for_each(|_| on_issue());
-            previous = Some(place.commit);
-        }
-        Ok(())
     }
+    commits.sort_by_cached_key(|(snapshot, _)| (snapshot.seconds(), snapshot.commit()));
+    let mut previous: Option<String> = None;
+    for (snapshot, numbers) in &commits {
+        outcome.unread_files += checkout.switch(snapshot).map_err(|source| results(place, source))?;
+        let indexes = CommitIndexes {
+            place,
+            tree: checkout.tree(),
+            commit: snapshot.commit(),
+            previous: previous.as_deref(),
+        };
+        on_commit(&indexes, snapshot, numbers, outcome)?;
+        numbers.iter().for_each(|_| on_issue());
+        previous = Some(indexes.commit);
+    }
+    Ok(())
 }
 
 impl CommitQueries<'_> {
@@ -487,9 +460,7 @@ impl CommitQueries<'_> {
         outcome.asked.extend(asked);
         Ok(())
     }
-}
 
-impl CommitQueries<'_> {
     /// The changed lines of an issue among ranked units and in the code for an agent; `None` if it has none.
     fn lines(
         &self,
@@ -504,11 +475,7 @@ impl CommitQueries<'_> {
         let mut found = FoundLines::new(index, &issue.lines, units);
         if let (Some(shown), Finder::Search(..)) = (self.places.shown, finder) {
             for max_tokens in MAX_TOKENS {
-                let units = match shown(index, &issue.text, max_tokens) {
-                    Ok(units) => units,
-                    Err(quarry_index::Error::EmptyQuery) => Vec::new(),
-                    Err(error) => return Err(error.into()),
-                };
+                let units = unless_empty(shown(index, &issue.text, max_tokens))?;
                 found.shown.push(FoundLines::share(index, &issue.lines, &units));
             }
         }
@@ -527,21 +494,16 @@ fn candidates(
     let filter = Filter::default();
     let request =
         SearchRequest { query: &issue.text, limit: UNITS, ranking: ranking.clone(), filter: &filter };
-    let (text, found) = match index.issue_features(&request) {
-        Ok(found) => found,
-        Err(quarry_index::Error::EmptyQuery) => return Ok(None),
-        Err(error) => return Err(error.into()),
+    let Some((text, found)) = unless_empty(index.issue_features(&request).map(Some))? else {
+        return Ok(None);
     };
     let response = index.search(&request)?;
     let units: Vec<usize> = response.hits.iter().map(|hit| hit.unit).collect();
     let first = &entities.ranked(&units, FOUND_AMONG)[Level::Functions as usize];
     let is_found = first.iter().any(|function| gold.contains(function));
     let as_query = RankingWeights { issues: false, ..ranking.clone() };
-    let of_query: HashMap<usize, f32> = match index.search(&SearchRequest { ranking: as_query, ..request }) {
-        Ok(response) => response.hits.iter().map(|hit| (hit.unit, hit.score)).collect(),
-        Err(quarry_index::Error::EmptyQuery) => HashMap::new(),
-        Err(error) => return Err(error.into()),
-    };
+    let as_query = unless_empty(index.search(&SearchRequest { ranking: as_query, ..request }))?;
+    let of_query: HashMap<usize, f32> = as_query.hits.iter().map(|hit| (hit.unit, hit.score)).collect();
     let query_share = |hit: &quarry_index::Hit| of_query.get(&hit.unit).copied().unwrap_or_default();
     let function = |unit: usize| entities.ranked(&[unit], 1)[Level::Functions as usize].first().cloned();
     Ok(Some(Candidates {
@@ -569,7 +531,6 @@ pub(crate) struct CommitIndexes<'a> {
 }
 
 impl CommitIndexes<'_> {
-    /// The directory with the files of the commit.
     pub(crate) fn tree(&self) -> &Path {
         self.tree
     }

@@ -8,7 +8,6 @@ use super::report::ranking;
 use super::{EvaluatedIssue, Outcome};
 use crate::report::{document, table};
 
-/// Number of functions of each method that are shown.
 const SHOWN: usize = 10;
 
 /// Maximum characters of an issue that are shown.

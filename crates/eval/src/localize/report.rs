@@ -13,6 +13,7 @@ use super::lines::{self, LinesSummary};
 use super::{Answer, EvaluatedIssue, Localizer, Outcome, measures};
 use crate::EvalError;
 use crate::evaluation::{Comparison, Evaluation, Summary, compare};
+use crate::repo_search::{median_ms, milliseconds};
 
 /// Localization of the code that fixes changed, by method.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
@@ -69,7 +70,6 @@ pub struct Summaries {
 }
 
 impl Summaries {
-    /// Those of a level.
     pub fn get(&self, level: Level) -> &Summary {
         match level {
             Level::Functions => &self.functions,
@@ -93,7 +93,6 @@ pub struct MethodComparison {
     pub files: BTreeMap<String, PairedComparison>,
 }
 
-/// Results of a method for one issue, as a line of a file.
 #[derive(Debug, Serialize)]
 pub struct IssueLine<'a> {
     /// Id of the issue.
@@ -200,7 +199,9 @@ pub fn report(
             all: summaries(issues, outcome, position, &|_| true, bootstrap)?,
             repositories: groups(position, |issue| &issue.repository)?,
             sources: groups(position, |issue| &issue.source)?,
-            query_ms: median_ms(outcome.asked.iter().filter_map(|asked| asked.answers.get(position))),
+            query_ms: median_ms(
+                outcome.asked.iter().filter_map(|asked| Some(asked.answers.get(position)?.time)),
+            ),
         })
     };
     Ok(LocalizeReport {
@@ -214,7 +215,6 @@ pub fn report(
     })
 }
 
-/// Measures by which methods are compared.
 pub fn compared() -> Vec<Measure> {
     let accuracy = [1, 5, 10, 20].map(Measure::Accuracy);
     accuracy.into_iter().chain([Measure::ReciprocalRank(None), Measure::Ndcg(Some(10))]).collect()
@@ -246,12 +246,6 @@ fn comparisons(
     Ok(localizers.iter().skip(1).zip(levels).map(of_method).collect())
 }
 
-fn median_ms<'a>(answers: impl Iterator<Item = &'a Answer>) -> f64 {
-    let mut times: Vec<_> = answers.map(|answer| answer.time).collect();
-    times.sort_unstable();
-    times.get(times.len() / 2).map_or(0.0, |time| time.as_micros() as f64 / 1000.0)
-}
-
 /// Results of each method for each issue, issue by issue.
 pub fn issue_lines<'a>(
     issues: &'a [Issue],
@@ -270,7 +264,7 @@ pub fn issue_lines<'a>(
             let levels: Levels<LevelLine<'a>> =
                 Level::ALL.map(|of| level(&asked.gold[of as usize], &answer.found[of as usize]));
             let [functions, modules, files] = levels;
-            let time_ms = answer.time.as_micros() as f64 / 1000.0;
+            let time_ms = milliseconds(answer.time);
             let lines = answer.lines.as_ref().map(lines::FoundLines::metrics);
             IssueLine { query: id, repository, source, method, functions, modules, files, lines, time_ms }
         };

@@ -27,7 +27,6 @@ pub struct BagOfWords {
 }
 
 impl BagOfWords {
-    /// Size of the vocabulary in CoSQA+.
     pub const VOCABULARY_SIZE: usize = 2_000;
 
     /// Counts tokens over a corpus of less than 2³² documents.

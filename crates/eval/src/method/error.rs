@@ -1,6 +1,5 @@
 //! Why an expression is not a method.
 
-/// Why an expression is not a method.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected} at character {}, found {found}\n  {text}\n  {}^", .at + 1, " ".repeat(*.at))]
 pub struct MethodError {

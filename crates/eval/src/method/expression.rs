@@ -34,12 +34,7 @@ pub enum Method {
     /// `chat:MODEL`, or `chat(MODEL, judge = …, language = …, prompts = DIR, temperature = …)`: a chat model that decides for each pair whether it matches.
     Chat(ChatModel),
     /// `vectors:FOLDER`, or `vectors(FOLDER, similarity = dot)`: [`super::Precomputed`].
-    Vectors {
-        /// Directory with the vectors and their ids.
-        directory: PathBuf,
-        /// Similarity of two vectors.
-        similarity: Similarity,
-    },
+    Vectors { directory: PathBuf, similarity: Similarity },
     /// `run:FILE`: [`super::RunScores`].
     Run(PathBuf),
     /// `mean(…)`, `max-abs(…)`, `rrf(…, k = 60)`, `zscore(…)`: [`Fusion::combine`].
@@ -49,22 +44,12 @@ pub enum Method {
         parts: Vec<(f64, Method)>,
     },
     /// `rerank(FIRST, SECOND, depth = 100)`: [`super::Reranked`].
-    Rerank {
-        /// Method that finds candidates.
-        first: Box<Method>,
-        /// Method that re-ranks the candidates.
-        second: Box<Method>,
-        /// Number of candidates.
-        depth: usize,
-    },
+    Rerank { first: Box<Method>, second: Box<Method>, depth: usize },
 }
 
-/// A model behind an embeddings API.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ApiModel {
-    /// Name of the model on its server.
     pub model: String,
-    /// Prefix of queries.
     pub query_prefix: String,
     pub document_prefix: String,
     /// Requested length of vectors; `None` for the model's own.
@@ -74,7 +59,6 @@ pub struct ApiModel {
 /// A chat model that judges pairs of a query and a document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatModel {
-    /// Name of the model on its server.
     pub model: String,
     /// Name of the judge whose question is used.
     pub judge: String,
@@ -149,7 +133,6 @@ impl Method {
         paths
     }
 
-    /// Returns whether it asks chat models.
     pub fn asks_chat_models(&self) -> bool {
         self.leaves().iter().any(|leaf| matches!(leaf, Method::Chat(_)))
     }
@@ -160,7 +143,6 @@ impl Method {
         self.with_paths(&|path| directory.join(path))
     }
 
-    /// The same method with other paths.
     #[must_use]
     pub fn with_paths(self, located: &dyn Fn(&Path) -> PathBuf) -> Self {
         match self {
@@ -215,11 +197,7 @@ impl fmt::Display for Method {
                 if let Some(dimensions) = dimensions {
                     write!(options, ", dimensions = {dimensions}")?;
                 }
-                if options.is_empty() {
-                    write!(formatter, "api:{model}")
-                } else {
-                    write!(formatter, "api({model}{options})")
-                }
+                write_model(formatter, "api", &model, &options)
             }
             Method::Chat(chat) => {
                 let (default, model) = (ChatModel::default(), quote(&chat.model));
@@ -237,11 +215,7 @@ impl fmt::Display for Method {
                 if let Some(temperature) = chat.temperature {
                     write!(options, ", temperature = {temperature}")?;
                 }
-                if options.is_empty() {
-                    write!(formatter, "chat:{model}")
-                } else {
-                    write!(formatter, "chat({model}{options})")
-                }
+                write_model(formatter, "chat", &model, &options)
             }
             Method::Fused { fusion, parts } => {
                 let name = match fusion {
@@ -277,6 +251,13 @@ impl fmt::Display for Method {
             | Method::Hybrid
             | Method::Best => Ok(()),
         }
+    }
+}
+
+fn write_model(formatter: &mut fmt::Formatter<'_>, prefix: &str, model: &str, options: &str) -> fmt::Result {
+    match options {
+        "" => write!(formatter, "{prefix}:{model}"),
+        options => write!(formatter, "{prefix}({model}{options})"),
     }
 }
 

@@ -90,17 +90,10 @@ fn tied_groups(
     })
 }
 
-/// Methods with fused scores.
 pub struct Fused {
-    fusion: Fusion,
-    parts: Vec<(f64, Box<dyn Scorer>)>,
-}
-
-impl Fused {
-    /// Combines methods over the same documents, each with its weight.
-    pub fn new(fusion: Fusion, parts: Vec<(f64, Box<dyn Scorer>)>) -> Self {
-        Self { fusion, parts }
-    }
+    pub fusion: Fusion,
+    /// Methods over the same documents, each with its weight.
+    pub parts: Vec<(f64, Box<dyn Scorer>)>,
 }
 
 impl Scorer for Fused {
@@ -131,16 +124,11 @@ impl Scorer for Fused {
 
 /// A method that finds candidates, and one that orders them.
 pub struct Reranked {
-    first: Box<dyn Scorer>,
-    second: Box<dyn Scorer>,
-    depth: usize,
-}
-
-impl Reranked {
-    /// Combines two methods over the same documents; `depth` is the number of candidates.
-    pub fn new(first: Box<dyn Scorer>, second: Box<dyn Scorer>, depth: usize) -> Self {
-        Self { first, second, depth }
-    }
+    pub first: Box<dyn Scorer>,
+    /// Over the same documents as the first.
+    pub second: Box<dyn Scorer>,
+    /// Number of candidates.
+    pub depth: usize,
 }
 
 impl Scorer for Reranked {
@@ -240,19 +228,19 @@ mod tests {
         let odds = || Box::new(LogOdds) as Box<dyn Scorer>;
         let cosines = || Box::new(Fixed(Vec::new())) as Box<dyn Scorer>;
         let scale = |fusion, parts: Vec<Box<dyn Scorer>>| {
-            Fused::new(fusion, parts.into_iter().map(|part| (1.0, part)).collect()).scale()
+            Fused { fusion, parts: parts.into_iter().map(|part| (1.0, part)).collect() }.scale()
         };
         assert_eq!(scale(Fusion::Mean, vec![odds(), odds()]), Scale::LogOdds);
         assert_eq!(scale(Fusion::Mean, vec![odds(), cosines()]), Scale::Similarity);
         assert_eq!(scale(Fusion::ZScore, vec![odds(), odds()]), Scale::Similarity);
-        assert_eq!(Reranked::new(cosines(), odds(), 1).scale(), Scale::LogOdds);
+        assert_eq!(Reranked { first: cosines(), second: odds(), depth: 1 }.scale(), Scale::LogOdds);
     }
 
     #[test]
     fn fused_scorers_equal_their_fused_scores() {
         let fixed = |scores: [f32; 3]| Box::new(Fixed(scores.to_vec())) as Box<dyn Scorer>;
         let (a, b) = ([0.1, 0.9, 0.5], [2.0, 0.0, 1.0]);
-        let fused = Fused::new(Fusion::MaxAbs, vec![(1.0, fixed(a)), (0.25, fixed(b))]);
+        let fused = Fused { fusion: Fusion::MaxAbs, parts: vec![(1.0, fixed(a)), (0.25, fixed(b))] };
         let (one, other) = (asked("x"), asked("y"));
         let expected = Fusion::MaxAbs.combine(&[(1.0, &a), (0.25, &b)]);
         assert_eq!(fused.scores(&[&one, &other]).unwrap(), [expected.clone(), expected]);
@@ -262,7 +250,7 @@ mod tests {
     fn only_candidates_change_places() {
         let rerank = |first: &[f32], second: &[f32], depth| {
             let boxed = |scores: &[f32]| Box::new(Fixed(scores.to_vec())) as Box<dyn Scorer>;
-            let scorer = Reranked::new(boxed(first), boxed(second), depth);
+            let scorer = Reranked { first: boxed(first), second: boxed(second), depth };
             scorer.scores(&[&asked("x")]).unwrap().remove(0)
         };
         let (first, second) = ([0.9, 0.1, 0.5, 0.1, 0.7, 0.0], [-3.0, 9.0, -2.0, 9.0, -1.0, 9.0]);

@@ -28,7 +28,6 @@ pub struct LuceneBm25 {
     postings: Postings,
     /// For each document k1 · (1 - b + b · length / mean length), with the length decoded from one byte.
     saturations: Vec<f32>,
-    /// Documents with at least one token.
     n_with_tokens: usize,
 }
 

@@ -91,7 +91,6 @@ pub trait Scorer: Send + Sync {
 /// corpus of millions of documents.
 pub const QUERIES_PER_BATCH: usize = 32;
 
-/// The documents that a method ranks.
 #[derive(Debug, Clone, Copy)]
 pub struct Corpus<'a> {
     /// The documents, in the order in which they are scored.
@@ -112,13 +111,11 @@ impl<'a> From<&'a Benchmark> for Corpus<'a> {
     }
 }
 
-/// The name of a model that a method uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelName<'a> {
     /// The built-in model, or the one that replaces it.
     Builtin,
     Path(&'a Path),
-    /// The model behind an API.
     Api(&'a ApiModel),
     /// The model that re-ranks results with `--quality best`.
     Reranker,
@@ -150,9 +147,7 @@ impl<F: Fn(ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError>> ModelSource 
 
 pub type LoadModel<'a> = dyn ModelSource + 'a;
 
-/// A method that is ready to score.
 pub struct Prepared {
-    /// Scores the documents of the corpus.
     pub scorer: Box<dyn Scorer>,
     /// Identities of its models with their weights, joined by ` + `, if it has any.
     pub model: Option<String>,
@@ -212,13 +207,13 @@ impl Method {
             Method::Static => Box::new(dense(ModelName::Builtin, Precision::Search)?),
             Method::Hybrid => {
                 let dense = dense(ModelName::Builtin, Precision::Search)?;
-                Box::new(Hybrid::new(Bm25::new(documents)?, dense))
+                Box::new(Hybrid { lexical: Bm25::new(documents)?, dense })
             }
             Method::Best => {
                 let dense = dense(ModelName::Builtin, Precision::Search)?;
                 let reranker = load.load(ModelName::Reranker)?;
                 models.push(reranker.id().to_owned());
-                Box::new(Tiered::new(Hybrid::new(Bm25::new(documents)?, dense), reranker, documents))
+                Box::new(Tiered::new(Hybrid { lexical: Bm25::new(documents)?, dense }, reranker, documents))
             }
             Method::Model(path) if CrossEncoder::is_at(path) => {
                 let model = CrossEncoder::load(path)?;
@@ -259,12 +254,12 @@ impl Method {
                     .iter()
                     .map(|(weight, part)| Ok((*weight, part.scorer(corpus, load, on_embedded, models)?)))
                     .collect::<Result<_, EvalError>>()?;
-                Box::new(Fused::new(*fusion, parts))
+                Box::new(Fused { fusion: *fusion, parts })
             }
             Method::Rerank { first, second, depth } => {
                 let first = first.scorer(corpus, load, on_embedded, models)?;
                 let second = second.scorer(corpus, load, on_embedded, models)?;
-                Box::new(Reranked::new(first, second, *depth))
+                Box::new(Reranked { first, second, depth: *depth })
             }
         })
     }
@@ -310,7 +305,7 @@ impl Scorer for Checked {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use quarry_embed::Vectors;
 
@@ -322,36 +317,56 @@ mod tests {
         Query { id: text.into(), text: text.into() }
     }
 
-    /// Counts the letters `a` and `b` only.
-    struct TwoLetters;
+    /// A model with these vectors.
+    pub(crate) struct TestEmbedder<const N: usize> {
+        pub(crate) id: &'static str,
+        pub(crate) query: fn(&str) -> [f32; N],
+        pub(crate) document: fn(&str) -> [f32; N],
+    }
 
-    impl Embedder for TwoLetters {
-        fn id(&self) -> &str {
-            "two letters"
-        }
-
-        fn dimension(&self) -> usize {
-            2
-        }
-
-        fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-            self.embed_documents(texts)
-        }
-
-        fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-            let count = |text: &str, letter| text.matches(letter).count() as f32;
-            let row = |text: &&str| {
-                let (a, b) = (count(text, 'a'), count(text, 'b'));
-                let norm = a.hypot(b).max(f32::MIN_POSITIVE);
-                [a / norm, b / norm]
-            };
-            Ok(Vectors { dimension: 2, values: texts.iter().flat_map(row).collect() })
+    impl<const N: usize> TestEmbedder<N> {
+        pub(crate) fn shared(
+            id: &'static str,
+            query: fn(&str) -> [f32; N],
+            document: fn(&str) -> [f32; N],
+        ) -> Arc<dyn Embedder> {
+            Arc::new(Self { id, query, document })
         }
     }
 
+    impl<const N: usize> Embedder for TestEmbedder<N> {
+        fn id(&self) -> &str {
+            self.id
+        }
+
+        fn dimension(&self) -> usize {
+            N
+        }
+
+        fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+            Ok(Vectors { dimension: N, values: texts.iter().flat_map(|text| (self.query)(text)).collect() })
+        }
+
+        fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
+            Ok(Vectors {
+                dimension: N,
+                values: texts.iter().flat_map(|text| (self.document)(text)).collect(),
+            })
+        }
+    }
+
+    /// Counts the letters `a` and `b` only.
+    fn two_letters(_: ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError> {
+        let row = |text: &str| {
+            let [a, b] = ['a', 'b'].map(|letter| text.matches(letter).count() as f32);
+            let norm = a.hypot(b).max(f32::MIN_POSITIVE);
+            [a / norm, b / norm]
+        };
+        Ok(TestEmbedder::shared("two letters", row, row))
+    }
+
     fn scores(method: &Method, texts: &[&str], query: &str) -> Vec<f32> {
-        let load = |_: ModelName<'_>| Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>);
-        let prepared = method.prepare(documents(texts)[..].into(), &load, &mut |_| {}).unwrap();
+        let prepared = method.prepare(documents(texts)[..].into(), &two_letters, &mut |_| {}).unwrap();
         prepared.scorer.scores(&[&asked("other"), &asked(query)]).unwrap().swap_remove(1)
     }
 
@@ -373,7 +388,7 @@ mod tests {
         let long = format!("zebra\n{}{}", "aaaa\n".repeat(80), "bbbb\n".repeat(80));
         let texts = ["zebra ab", &long, "a crossing"];
         let load = |name: ModelName<'_>| match name {
-            ModelName::Builtin | ModelName::Reranker => Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>),
+            ModelName::Builtin | ModelName::Reranker => two_letters(name),
             other => panic!("{other:?} is not needed"),
         };
         let scores = |method: Method| {
@@ -389,25 +404,7 @@ mod tests {
 
     #[test]
     fn scores_that_are_not_numbers_are_errors() {
-        struct Broken;
-        impl Embedder for Broken {
-            fn id(&self) -> &str {
-                "broken"
-            }
-
-            fn dimension(&self) -> usize {
-                1
-            }
-
-            fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-                Ok(Vectors { dimension: 1, values: vec![f32::NAN; texts.len()] })
-            }
-
-            fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-                Ok(Vectors { dimension: 1, values: vec![1.0; texts.len()] })
-            }
-        }
-        let load = |_: ModelName<'_>| Ok(Arc::new(Broken) as Arc<dyn Embedder>);
+        let load = |_: ModelName<'_>| Ok(TestEmbedder::shared("broken", |_| [f32::NAN], |_| [1.0]));
         let here = env!("CARGO_MANIFEST_DIR");
         for method in
             [here.to_owned(), format!("rrf(bm25, {here})"), format!("rerank(bm25, {here}, depth = 1)")]
@@ -445,7 +442,8 @@ mod tests {
         for (precision, error) in [(Precision::Search, 0.01), (Precision::Full, 1e-6)] {
             let mut heard = 0;
             let documents = documents(&texts);
-            let dense = Dense::new(Arc::new(TwoLetters), &documents, precision, &mut |n| heard += n).unwrap();
+            let model = two_letters(ModelName::Builtin).unwrap();
+            let dense = Dense::new(model, &documents, precision, &mut |n| heard += n).unwrap();
             let scores = dense.scores(&[&asked("a")]).unwrap().remove(0);
             assert_eq!((heard, scores.len()), (1_000, 1_000));
             let exact = |i: usize| 1.0 / 1.0_f32.hypot((i % 7) as f32);
@@ -467,9 +465,9 @@ mod tests {
         let reranked = read("rerank(rrf(bm25, bow), overlap, depth = 1)");
         assert_eq!(reranked, [overlap[1] - 2.0, overlap[1], overlap[1] - 1.0]);
         let method: Method = "mean(static, hybrid, bm25-lucene)".parse().unwrap();
-        let load = |_: ModelName<'_>| Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>);
         let mut heard = 0;
-        let prepared = method.prepare(documents(&texts)[..].into(), &load, &mut |n| heard += n).unwrap();
+        let prepared =
+            method.prepare(documents(&texts)[..].into(), &two_letters, &mut |n| heard += n).unwrap();
         assert_eq!(
             (prepared.model.as_deref(), heard),
             (Some("two letters + two letters"), 3 * method.n_embeddings())
@@ -498,8 +496,8 @@ mod tests {
     fn chat_models_are_scorers_of_their_own() {
         struct Chats;
         impl ModelSource for Chats {
-            fn load(&self, _: ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError> {
-                Ok(Arc::new(TwoLetters))
+            fn load(&self, name: ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError> {
+                two_letters(name)
             }
             fn chat(
                 &self,
@@ -513,16 +511,15 @@ mod tests {
         let method: Method = "mean(chat:gpt, static)".parse().unwrap();
         let prepared = method.prepare(documents[..].into(), &Chats, &mut |_| {}).unwrap();
         assert_eq!(prepared.model.as_deref(), Some("gpt + two letters"));
-        let load = |_: ModelName<'_>| Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>);
-        let error = method.prepare(documents[..].into(), &load, &mut |_| {}).err().unwrap().to_string();
+        let error =
+            method.prepare(documents[..].into(), &two_letters, &mut |_| {}).err().unwrap().to_string();
         assert!(error.contains("chat:gpt"), "{error}");
     }
 
     #[test]
     fn a_path_without_a_model_is_refused_with_the_known_names() {
-        let load = |_: ModelName<'_>| Ok(Arc::new(TwoLetters) as Arc<dyn Embedder>);
         let error = Method::Model("no/such/model".into())
-            .prepare(documents(&["a"])[..].into(), &load, &mut |_| {})
+            .prepare(documents(&["a"])[..].into(), &two_letters, &mut |_| {})
             .err()
             .unwrap();
         assert!(error.to_string().contains("bow, bm25, bm25-lucene"), "{error}");

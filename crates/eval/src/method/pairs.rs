@@ -13,9 +13,7 @@ use std::collections::HashSet;
 /// Work that can be done on each text separately is done once per text: a cross-encoder tokenizes it, a siamese
 /// matcher computes a vector, a chat model formats part of a prompt. The rest is done for every pair.
 pub trait PairScorer: Send + Sync {
-    /// A prepared query.
     type Query: Send + Sync;
-    /// A prepared document.
     type Document: Send + Sync;
 
     const SCALE: Scale;
@@ -42,7 +40,6 @@ pub trait PairScorer: Send + Sync {
     fn score_pairs(&self, pairs: &[(&Self::Query, &Self::Document)]) -> Result<Vec<f32>, EvalError>;
 }
 
-/// Documents prepared at a time.
 const DOCUMENTS_PER_CALL: usize = 512;
 
 /// A pair scorer as a method over a corpus: of all pairs, or of candidates only.
@@ -197,7 +194,7 @@ mod tests {
         assert_eq!(all.scores(&[&asked("2"), &asked("-1")]).unwrap()[1], [-1., -2., -3., -4., -5., -6., -7.]);
         assert_eq!(numbers.n_pairs.swap(0, Ordering::SeqCst), 14);
         let first = Box::new(AllPairs::new(numbers.clone(), &documents).unwrap());
-        let reranked = Reranked::new(first, Box::new(all), 2);
+        let reranked = Reranked { first, second: Box::new(all), depth: 2 };
         assert_eq!(reranked.scores(&[&asked("2")]).unwrap()[0], [7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 14.0]);
         assert_eq!(numbers.n_pairs.load(Ordering::SeqCst), 7 + 2);
         assert_eq!(numbers.n_documents.load(Ordering::SeqCst), 14);

@@ -33,7 +33,6 @@ impl Postings {
     }
 }
 
-/// Number of occurrences of each token.
 pub(super) fn counts<'a>(tokens: impl Iterator<Item = &'a str>) -> HashMap<String, u32> {
     let mut counts = HashMap::new();
     for token in tokens {

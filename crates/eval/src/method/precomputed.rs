@@ -2,6 +2,7 @@
 
 use super::Scorer;
 use crate::EvalError;
+use crate::evaluation::positions;
 use quarry_corpus::formats::run::{self, Run};
 use quarry_corpus::formats::{Document, Query};
 use quarry_embed::Vectors;
@@ -10,10 +11,8 @@ use rayon::prelude::*;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Similarity of two vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Similarity {
-    /// Cosine of the angle.
     #[default]
     Cosine,
     /// Dot product, for models trained with it (CodeBERT on AdvTest, Query4Code).
@@ -47,7 +46,7 @@ impl Precomputed {
                 "expected vectors of {} values as the documents have, found {}; embed both with one model",
                 of_file.dimension, queries.dimension
             );
-            return Err(EvalError::Precomputed { path, problem });
+            return Err(EvalError::File { path, problem });
         }
         let mut values = Vec::with_capacity(documents.len() * of_file.dimension);
         for document in documents {
@@ -78,7 +77,7 @@ impl Scorer for Precomputed {
 /// The path of the file of ids, the row of each id, and the rows.
 fn read_side(directory: &Path, side: &str) -> Result<(PathBuf, HashMap<String, usize>, Vectors), EvalError> {
     let path = directory.join(format!("{side}.txt"));
-    let refuse = |problem: String| EvalError::Precomputed { path: path.clone(), problem };
+    let refuse = |problem: String| EvalError::File { path: path.clone(), problem };
     let text = std::fs::read_to_string(&path).map_err(|error| {
         refuse(format!("expected ids, one per line, for the rows of {side}.npy: {error}"))
     })?;
@@ -108,7 +107,7 @@ fn read_side(directory: &Path, side: &str) -> Result<(PathBuf, HashMap<String, u
 }
 
 fn row(rows: &HashMap<String, usize>, id: &str, what: &str, path: &Path) -> Result<usize, EvalError> {
-    rows.get(id).copied().ok_or_else(|| EvalError::Precomputed {
+    rows.get(id).copied().ok_or_else(|| EvalError::File {
         path: path.to_owned(),
         problem: format!("expected the {what} {id:?}, found no such line; embed it too"),
     })
@@ -132,17 +131,13 @@ impl RunScores {
     }
 
     fn new(run: &Run, path: &Path, documents: &[Document]) -> Result<Self, EvalError> {
-        let positions: HashMap<&str, usize> = documents
-            .iter()
-            .enumerate()
-            .map(|(position, document)| (document.id.as_str(), position))
-            .collect();
+        let positions = positions(documents);
         let mut scores = HashMap::new();
         for (query, found) in run {
             let mut of_query = Vec::with_capacity(found.len());
             for (document, score) in found.iter() {
                 let Some(&position) = positions.get(document) else {
-                    return Err(EvalError::Precomputed {
+                    return Err(EvalError::File {
                         path: path.to_owned(),
                         problem: format!(
                             "expected documents of the corpus, found {document:?} for query {query:?}; take the run and \

@@ -10,7 +10,7 @@ use quarry_index::fusion::convex_combination;
 use quarry_index::lexical::{Groups, LexicalIndex, LexicalText};
 use quarry_index::rerank;
 use quarry_index::vectors::VectorMatrix;
-use quarry_text::query_terms;
+use quarry_text::TermRules;
 use quarry_transformer::nearest::{self, Neighbor};
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -22,8 +22,10 @@ const DOCUMENTS_PER_CALL: usize = 512;
 
 /// BM25 with the parameters of search; a document is a single body field.
 pub struct Bm25 {
-    index: LexicalIndex,
-    ranking: RankingWeights,
+    pub(crate) index: LexicalIndex,
+    /// The rules for terms by which the index was made.
+    pub(crate) rules: TermRules,
+    pub(crate) ranking: RankingWeights,
 }
 
 impl Bm25 {
@@ -35,12 +37,13 @@ impl Bm25 {
         let texts = documents
             .iter()
             .map(|document| LexicalText { body: document.full_text(), ..LexicalText::default() });
-        Ok(Self { index: LexicalIndex::in_memory(texts)?, ranking: RankingWeights::default() })
+        let index = LexicalIndex::in_memory(texts)?;
+        Ok(Self { index, rules: TermRules::default(), ranking: RankingWeights::default() })
     }
 
     fn score(&self, query: &str) -> Result<Vec<f32>, EvalError> {
         let no_groups = Groups { of_text: &[], lengths: &[] };
-        Ok(self.index.scores(&query_terms(query), &self.ranking.bm25f, no_groups)?.texts)
+        Ok(self.index.scores(&self.rules.query_terms(query), &self.ranking.bm25f, no_groups)?.texts)
     }
 }
 
@@ -50,7 +53,6 @@ impl Scorer for Bm25 {
     }
 }
 
-/// Precision of the vectors of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
     /// 8 bits per value, as in an index, to measure search.
@@ -127,15 +129,9 @@ impl Scorer for Dense {
 
 /// The lexical and dense parts, fused as in search.
 pub struct Hybrid {
-    lexical: Bm25,
-    dense: Dense,
-}
-
-impl Hybrid {
-    /// Combines both parts over the same documents.
-    pub fn new(lexical: Bm25, dense: Dense) -> Self {
-        Self { lexical, dense }
-    }
+    pub lexical: Bm25,
+    /// Over the same documents.
+    pub dense: Dense,
 }
 
 impl Scorer for Hybrid {

@@ -14,22 +14,16 @@ use std::path::{Path, PathBuf};
 /// The result of a method on a data set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Everything that the result depends on.
     pub identity: Identity,
-    /// The result.
     pub outcome: Outcome,
     /// Queries by part and id; empty for protocols that do not rank all documents of a benchmark.
     pub queries: BTreeMap<String, BTreeMap<String, RankedQuery>>,
 }
 
-/// A query, and the document that a method ranked first for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RankedQuery {
-    /// Text of the query.
     pub text: String,
-    /// Class of the query by each property.
     pub properties: BTreeMap<Property, String>,
-    /// The document with the highest score.
     pub first: FirstDocument,
     /// The judged documents by id, if the plan says how often their labels err.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -78,7 +72,6 @@ pub struct Store {
     _lock: File,
 }
 
-/// Prefix of incomplete files.
 const PARTIAL: &str = ".partial-";
 
 impl Store {
@@ -110,7 +103,6 @@ impl Store {
         Ok(Self { cells, models, _lock: lock })
     }
 
-    /// The directory of trained models.
     pub(super) fn models(&self) -> PathBuf {
         self.models.clone()
     }
@@ -145,11 +137,8 @@ impl Store {
 /// A method on a part of a data set, whose queries are read from the cells.
 #[derive(Debug, Clone, Copy)]
 pub struct QueryCells<'a> {
-    /// The data set.
     pub dataset: &'a DatasetResults,
-    /// A part of it.
     pub part: &'a PartResults,
-    /// A method of the part.
     pub method: &'a MethodResults,
 }
 

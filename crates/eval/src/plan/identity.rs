@@ -15,13 +15,10 @@ use std::path::{Path, PathBuf};
 pub struct Identity {
     /// Identity of the program's build ([`Program::build`]).
     pub build: String,
-    /// Name of the protocol.
     pub protocol: String,
-    /// Options of the protocol.
     pub options: ProtocolOptions,
     /// Split whose qrels are read from a directory.
     pub split: String,
-    /// Files by role.
     pub files: BTreeMap<String, Vec<Input>>,
     /// Method as the plan names it.
     pub method: String,
@@ -38,7 +35,6 @@ pub struct Identity {
 pub struct Program<'a> {
     /// Identity of its code, because the version alone does not distinguish builds. See [`running_build`].
     pub build: String,
-    /// Loads the models of methods.
     pub load: &'a LoadModel<'a>,
     /// Returns all else that the vectors of an API model depend on, such as the server's address. Sends no request
     /// to the server.
@@ -95,7 +91,6 @@ pub struct Input {
 }
 
 impl Identity {
-    /// Name of the file that stores the measurement.
     pub(super) fn name(&self) -> String {
         let text = serde_json::to_vec(self).unwrap_or_default();
         sha256(text)[..32].to_owned()

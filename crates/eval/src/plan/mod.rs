@@ -44,7 +44,6 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Heading of the page.
     pub title: String,
     /// Markdown before the first data set.
     #[serde(default)]
@@ -56,14 +55,11 @@ pub struct Plan {
     /// Resampling of intervals and p-values.
     #[serde(default)]
     pub bootstrap: Bootstrap,
-    /// Models to train.
     #[serde(default)]
     pub training: Vec<TrainingPlan>,
-    /// Data sets to measure on.
     pub datasets: Vec<DatasetPlan>,
 }
 
-/// A data set, and what is measured on it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatasetPlan {
@@ -72,7 +68,6 @@ pub struct DatasetPlan {
     /// Markdown below it.
     #[serde(default)]
     pub description: String,
-    /// Name of the protocol.
     #[serde(default = "full_corpus")]
     pub protocol: String,
     /// Files by the protocol's roles. Checkouts are not included: their directory is specified when the plan is run.
@@ -100,7 +95,6 @@ pub struct DatasetPlan {
     pub references: Vec<Reference>,
 }
 
-/// One path or several.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Paths(pub Vec<PathBuf>);
 
@@ -150,7 +144,7 @@ impl Plan {
     /// When the file cannot be read or is not a plan, or it contains an unknown protocol, wrong inputs or measures,
     /// or a baseline that is not among the methods.
     pub fn read(path: &Path) -> Result<Plan, EvalError> {
-        let text = std::fs::read_to_string(path).map_err(|error| EvalError::Plan {
+        let text = std::fs::read_to_string(path).map_err(|error| EvalError::File {
             path: path.to_owned(),
             problem: format!("cannot be read: {error}"),
         })?;

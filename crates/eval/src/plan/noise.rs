@@ -14,9 +14,7 @@ use std::path::Path;
 /// A document that was judged, and where a method ranks it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JudgedRank {
-    /// Id of the document.
     pub document: String,
-    /// Its grade.
     pub grade: i32,
     /// Its rank, from 1; equal scores in the order of ids, greater first.
     pub rank: usize,
@@ -41,7 +39,7 @@ impl DatasetPlan {
         let Some(path) = self.label_errors.as_ref().map(|path| data.join(path)) else {
             return Ok(None);
         };
-        let refuse = |problem: String| EvalError::Plan { path: path.clone(), problem };
+        let refuse = |problem: String| EvalError::File { path: path.clone(), problem };
         let text = fs::read(&path).map_err(|error| refuse(format!("cannot be read: {error}")))?;
         let errors: LabelErrors = serde_json::from_slice(&text).map_err(|error| {
             refuse(format!(

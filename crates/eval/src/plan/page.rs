@@ -4,7 +4,6 @@ use super::{DatasetResults, PartResults, Results};
 use quarry_metrics::table::{Layout, Sections, Table};
 use std::fmt::Write;
 
-/// Caption of the table of reliability.
 pub(crate) const RELIABILITY: &str = "Over the queries with 2, 3, 4 and 5 positives, Cronbach's alpha with the methods as items, \
                                       and the variance of a method, averaged:";
 

@@ -335,7 +335,6 @@ fn shown_measures(dataset: &DatasetPlan, parts: &[&Part]) -> Vec<String> {
     if named.is_empty() { all } else { named }
 }
 
-/// The results of a method with the parts of each of its seeds.
 fn method_results(
     cell: &Cell,
     seeds: &[Vec<&Part>],

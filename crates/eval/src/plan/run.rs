@@ -17,7 +17,6 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Directories with the files of a plan.
 #[derive(Debug, Clone)]
 pub struct Locations {
     /// Directory that paths of data are relative to.
@@ -30,7 +29,6 @@ pub struct Locations {
     pub repositories: Vec<PathBuf>,
 }
 
-/// Progress of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// The method was measured before, or the model trained.
@@ -152,7 +150,7 @@ impl Locations {
 
     fn checkouts(&self, dataset: &DatasetPlan) -> Result<&[PathBuf], EvalError> {
         if self.repositories.is_empty() {
-            return Err(EvalError::Plan {
+            return Err(EvalError::File {
                 path: self.files(dataset).into_values().flatten().next().unwrap_or_default(),
                 problem: "needs checkouts; name the directory that contains them with --repos".into(),
             });
@@ -176,7 +174,7 @@ impl DatasetPlan {
     ) -> Result<Cell, EvalError> {
         let protocol = self
             .known_protocol()
-            .map_err(|problem| EvalError::Plan { path: self.name.clone().into(), problem })?;
+            .map_err(|problem| EvalError::File { path: self.name.clone().into(), problem })?;
         let mut files = locations.files(self);
         if let Some(role) = self.checkouts() {
             files.insert(role.name.to_owned(), locations.checkouts(self)?.to_vec());

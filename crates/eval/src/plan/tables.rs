@@ -29,14 +29,55 @@ impl Results {
             bootstrap.seed
         )
     }
-}
 
-impl Results {
     /// A sentence on the method with the highest mean on each data set, by the first measure of its first part.
     pub fn conclusion(&self) -> Option<String> {
         let clauses: Vec<String> =
             self.datasets.iter().filter_map(|dataset| dataset.conclusion(&self.bootstrap)).collect();
         (!clauses.is_empty()).then(|| format!("{}.", clauses.join("; ")))
+    }
+
+    /// Lists what training pairs share with evaluation data, with the names of the models.
+    pub fn evaluation_data(&self) -> Vec<String> {
+        let mut models: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for training in &self.training {
+            models.entry(&training.evaluation_data).or_default().push(&training.name);
+        }
+        let statements = models.into_iter().filter(|(statement, _)| !statement.is_empty());
+        statements.map(|(statement, names)| format!("{}: {statement}", names.join(", "))).collect()
+    }
+
+    /// The models that were trained; `None` without any.
+    pub fn training_table(&self) -> Option<Table> {
+        let header =
+            ["trained model", "began as", "recipe", "examples", "held-out measure", "value", "epochs"];
+        let mut table = Table::new(header).align_left([1, 2, 4]);
+        self.training.iter().flat_map(TrainingResults::rows).for_each(|row| table.push(row));
+        (!self.training.is_empty()).then_some(table)
+    }
+}
+
+impl TrainingResults {
+    fn rows(&self) -> impl Iterator<Item = [String; 7]> + '_ {
+        self.combinations.iter().enumerate().map(|(index, combination)| {
+            let TrainedCombination { settings, mean, deviation, epochs } = combination;
+            let deviation = deviation.map_or(String::new(), |deviation| format!(" ± {deviation:.3}"));
+            let epochs = epochs.iter().map(|epoch| epoch.map_or("-".to_owned(), |epoch| epoch.to_string()));
+            let chosen = if index == self.chosen && self.combinations.len() > 1 { " (used)" } else { "" };
+            [
+                self.name.clone(),
+                self.model.clone(),
+                format!(
+                    "{}{}{chosen}",
+                    self.recipe,
+                    settings.iter().map(|setting| format!(" {setting}")).collect::<String>()
+                ),
+                self.examples.to_string(),
+                self.measure.clone(),
+                number(*mean) + &deviation,
+                epochs.collect::<Vec<_>>().join(", "),
+            ]
+        })
     }
 }
 
@@ -73,55 +114,7 @@ impl DatasetResults {
         };
         Some(format!("{place}: {} has the highest {measure}, {:.3}{compared}", best.method, mean(best)?))
     }
-}
 
-impl TrainingResults {
-    /// Results of training, for each combination of the grid.
-    fn rows(&self) -> impl Iterator<Item = [String; 7]> + '_ {
-        self.combinations.iter().enumerate().map(|(index, combination)| {
-            let TrainedCombination { settings, mean, deviation, epochs } = combination;
-            let deviation = deviation.map_or(String::new(), |deviation| format!(" ± {deviation:.3}"));
-            let epochs = epochs.iter().map(|epoch| epoch.map_or("-".to_owned(), |epoch| epoch.to_string()));
-            let chosen = if index == self.chosen && self.combinations.len() > 1 { " (used)" } else { "" };
-            [
-                self.name.clone(),
-                self.model.clone(),
-                format!(
-                    "{}{}{chosen}",
-                    self.recipe,
-                    settings.iter().map(|setting| format!(" {setting}")).collect::<String>()
-                ),
-                self.examples.to_string(),
-                self.measure.clone(),
-                number(*mean) + &deviation,
-                epochs.collect::<Vec<_>>().join(", "),
-            ]
-        })
-    }
-}
-
-impl Results {
-    /// Lists what training pairs share with evaluation data, with the names of the models.
-    pub fn evaluation_data(&self) -> Vec<String> {
-        let mut models: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for training in &self.training {
-            models.entry(&training.evaluation_data).or_default().push(&training.name);
-        }
-        let statements = models.into_iter().filter(|(statement, _)| !statement.is_empty());
-        statements.map(|(statement, names)| format!("{}: {statement}", names.join(", "))).collect()
-    }
-
-    /// The models that were trained; `None` without any.
-    pub fn training_table(&self) -> Option<Table> {
-        let header =
-            ["trained model", "began as", "recipe", "examples", "held-out measure", "value", "epochs"];
-        let mut table = Table::new(header).align_left([1, 2, 4]);
-        self.training.iter().flat_map(TrainingResults::rows).for_each(|row| table.push(row));
-        (!self.training.is_empty()).then_some(table)
-    }
-}
-
-impl DatasetResults {
     /// Derived figures of each method; `None` without any.
     pub fn figures_table(&self) -> Option<Table> {
         let names: BTreeSet<&String> = self.figures.iter().flat_map(|(_, figures)| figures.keys()).collect();
@@ -142,7 +135,6 @@ impl DatasetResults {
     pub(crate) const LABEL_ERRORS: &str = "With the errors of labels, as their judge was calibrated: means with the expected \
                                            errors removed, and whether the order against the baseline survives them:";
 
-    /// Reliability of the measures; `None` without any.
     pub fn reliability_table(&self) -> Option<Table> {
         let mut table = Table::new(["reliability", "value"]);
         for (name, value) in &self.reliability {
@@ -172,7 +164,6 @@ impl DatasetResults {
         shared.map(|measure| (measure.clone(), table(measure))).collect()
     }
 
-    /// Reference points: results of others.
     pub fn references_table(&self) -> Table {
         let measures: BTreeSet<&String> =
             self.references.iter().flat_map(|reference| reference.values.keys()).collect();

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::method::ModelName;
+use crate::method::tests::TestEmbedder;
 use crate::report::{self, Question};
-use quarry_embed::{EmbedError, Embedder, Vectors};
+use quarry_embed::Embedder;
 use quarry_metrics::table::Layout;
 use quarry_test_support::files::write_below as write;
 use quarry_text::counted;
@@ -43,7 +44,6 @@ fn read(plan: &str) -> Result<Plan, String> {
     Plan::read(&directory.path().join("plan.toml")).map_err(|error| error.to_string())
 }
 
-/// Data and checkouts for the plan.
 fn data() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     write(
@@ -67,17 +67,22 @@ fn data() -> tempfile::TempDir {
     directory
 }
 
+fn locations(directory: &Path) -> Locations {
+    Locations {
+        data: directory.to_owned(),
+        plan: directory.to_owned(),
+        measured: Vec::new(),
+        repositories: Vec::new(),
+    }
+}
+
 fn run_in(
     directory: &Path,
     plan: &Plan,
     with_repositories: bool,
 ) -> (Result<Results, EvalError>, Vec<Event>) {
-    let locations = Locations {
-        data: directory.to_owned(),
-        plan: directory.to_owned(),
-        measured: Vec::new(),
-        repositories: if with_repositories { vec![directory.join("repos")] } else { Vec::new() },
-    };
+    let repositories = if with_repositories { vec![directory.join("repos")] } else { Vec::new() };
+    let locations = Locations { repositories, ..locations(directory) };
     let store = Store::open(&directory.join("results")).unwrap();
     let mut events = Vec::new();
     let program = Program {
@@ -216,24 +221,8 @@ fn measured_cells_are_reused_with_the_same_results() {
 }
 
 /// Embeds every text to the same vector.
-struct Constant(&'static str);
-
-impl Embedder for Constant {
-    fn id(&self) -> &str {
-        self.0
-    }
-
-    fn dimension(&self) -> usize {
-        1
-    }
-
-    fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-        self.embed_documents(texts)
-    }
-
-    fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-        Ok(Vectors { dimension: 1, values: vec![1.0; texts.len()] })
-    }
+fn constant(id: &'static str) -> Arc<dyn Embedder> {
+    TestEmbedder::shared(id, |_| [1.0], |_| [1.0])
 }
 
 #[test]
@@ -245,16 +234,11 @@ fn each_build_model_and_server_is_measured_for_itself() {
     let measured = |build: &str, model: &'static str, server: &str| {
         let program = Program {
             build: build.into(),
-            load: &|_: ModelName<'_>| Ok(Arc::new(Constant(model)) as Arc<dyn Embedder>),
+            load: &|_: ModelName<'_>| Ok(constant(model)),
             api: &|api| Ok(format!("{} at {server}", api.model)),
             chat: &|chat| Ok(format!("{} at {server}", chat.model)),
         };
-        let locations = Locations {
-            data: directory.path().to_owned(),
-            plan: directory.path().to_owned(),
-            measured: Vec::new(),
-            repositories: Vec::new(),
-        };
+        let locations = locations(directory.path());
         let store = Store::open(&directory.path().join("results")).unwrap();
         let mut started = Vec::new();
         let run = plan.run(&locations, &store, &program, &TrainedModels::default(), |event, _, method| {
@@ -410,12 +394,8 @@ fn models_are_trained_once_for_each_combination_and_seed() {
     let text = PLAN.replacen("[[datasets]]", TRAINING, 1).replacen(r#"["bow", "bm25"]"#, methods, 1);
     let mut plan = read(&text).unwrap();
     plan.datasets.truncate(1);
-    let locations = Locations {
-        data: directory.path().to_owned(),
-        plan: directory.path().to_owned(),
-        measured: plan.measured_files(directory.path()),
-        repositories: Vec::new(),
-    };
+    let measured = plan.measured_files(directory.path());
+    let locations = Locations { measured, ..locations(directory.path()) };
     let store = Store::open(&directory.path().join("results")).unwrap();
     let planned = plan.planned_runs(&locations, &store, &Letters).unwrap();
     assert_eq!(planned.len(), 4 + 4);
@@ -444,7 +424,7 @@ fn models_are_trained_once_for_each_combination_and_seed() {
             ModelName::Path(path)
                 if path.to_string_lossy().ends_with(":mean") || path.join("weights").is_file() =>
             {
-                Ok(Arc::new(Constant("trained")) as Arc<dyn Embedder>)
+                Ok(constant("trained"))
             }
             other => panic!("{other:?}"),
         },

@@ -71,17 +71,12 @@ pub struct TrainingPlan {
 pub struct TrainingRun {
     /// Directory of the model to begin with, maybe with options after it.
     pub model: PathBuf,
-    /// File of settings.
     pub recipe: Option<PathBuf>,
-    /// Settings in place of the recipe's.
     pub settings: Vec<String>,
-    /// Files of pairs to learn from.
     pub pairs: Vec<PathBuf>,
     /// Files of pairs to choose the best epoch by.
     pub dev: Vec<PathBuf>,
-    /// Files of codes that are ranked for these.
     pub corpus: Vec<PathBuf>,
-    /// A model to learn from.
     pub teacher: Option<PathBuf>,
     /// Files of evaluation data that the pairs must not contain.
     pub exclude: Vec<PathBuf>,
@@ -92,7 +87,6 @@ pub struct TrainingRun {
     pub allow_evaluation_data: bool,
 }
 
-/// Result of a finished run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrainedRun {
     /// The measure on held-out pairs, such as `MRR`.
@@ -101,7 +95,6 @@ pub struct TrainedRun {
     pub value: Option<f64>,
     /// The epoch of these weights.
     pub epoch: Option<usize>,
-    /// Number of training examples.
     pub examples: usize,
 }
 
@@ -119,16 +112,13 @@ pub struct TrainingEstimate {
 }
 
 impl TrainingEstimate {
-    /// Seconds of the whole run.
     pub fn seconds(&self) -> f64 {
         self.steps as f64 * self.step_seconds + self.measure_seconds
     }
 }
 
-/// Any error of a trainer.
 pub type TrainerError = Box<dyn Error + Send + Sync>;
 
-/// Trains the models of plans.
 pub trait Trainer {
     /// All settings of a run, and the version of what computes it: with these, the same model and files, a run gives the
     /// same weights.
@@ -169,7 +159,6 @@ type RunWithSettings = (TrainingRun, Vec<String>);
 #[derive(Debug, Clone, Default)]
 pub struct TrainedModels {
     directories: HashMap<String, Vec<PathBuf>>,
-    /// One entry per model.
     pub results: Vec<TrainingResults>,
 }
 
@@ -204,7 +193,6 @@ impl RunIdentity<'_> {
     }
 }
 
-/// A run with the directory of its result.
 struct LocatedRun {
     run: TrainingRun,
     /// Settings of the grid, and the seed if the plan has it.
@@ -300,7 +288,6 @@ impl TrainingPlan {
         Ok(())
     }
 
-    /// The settings of every combination of the grid.
     fn combinations(&self) -> Vec<Vec<String>> {
         let mut combinations = vec![Vec::new()];
         for (key, values) in &self.grid {

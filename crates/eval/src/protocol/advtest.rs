@@ -69,8 +69,7 @@ fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
                 lists
             }
         };
-        let mut evaluation =
-            Evaluation { measures: request.measures(), queries: Vec::new(), confidences: Vec::new() };
+        let mut evaluation = Evaluation::new(request.measures());
         let mut in_order = Vec::new();
         for query in &benchmark.queries {
             let Some(list) = lists.get(&query.id) else {
@@ -84,9 +83,9 @@ fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
             let answers = &benchmark.qrels[&query.id];
             let hits: Vec<Hit> =
                 (1..).zip(list).filter_map(|(rank, id)| Some(Hit::new(rank, *answers.get(id)?))).collect();
-            evaluation.queries.push((query.id.clone(), vec![reciprocal_rank(&hits, None)]));
             // A list has an order but no scores.
-            evaluation.confidences.push(Confidence::new::<f64>(&[]));
+            let confidence = Confidence::new::<f64>(&[]);
+            evaluation.push(query.id.clone(), vec![reciprocal_rank(&hits, None)], confidence);
             in_order.push((query.id.clone(), list.clone()));
         }
         let part = Part::rankings("test", benchmark.documents.len(), evaluation);
@@ -130,7 +129,7 @@ fn predictions(request: &Request<'_>) -> Result<HashMap<String, Vec<String>>, Ev
 #[cfg(test)]
 mod tests {
     use crate::protocol::Predictions;
-    use crate::protocol::tests::{Fixture, check, run};
+    use crate::protocol::tests::{Fixture, check};
 
     /// Codes 0 to 3 for the queries `u0` to `u3`.
     fn fixture() -> Fixture {
@@ -153,8 +152,7 @@ mod tests {
     fn dev_ranks_all_and_test_lists() {
         let mut fixture = fixture();
         fixture.options.depth = Some(2);
-        let files = fixture.files(&[("dev", &["split.jsonl"]), ("test", &["split.jsonl"])]);
-        let outcome = run(&fixture.request("advtest", &files));
+        let outcome = fixture.run("advtest", &[("dev", &["split.jsonl"]), ("test", &["split.jsonl"])]);
         // Ranks 1; for b, `ab` is first and the tied codes share 2 and 3; for a, they share 2 and 3.
         check(outcome.parts[0].means()["mrr"], (1.0 + 1.0 + 1.0 / 3.0 + 1.0 / 3.0) / 4.0);
         // Of ties, the later one is first: 3 is in the lists, 2 is not.
@@ -168,14 +166,14 @@ mod tests {
     #[test]
     fn lists_are_scored_and_must_be_whole() {
         let fixture = fixture();
-        let files = fixture.files(&[("test", &["split.jsonl"]), ("predictions", &["lists.jsonl"])]);
-        let outcome = run(&fixture.request("advtest", &files));
+        let outcome =
+            fixture.run("advtest", &[("test", &["split.jsonl"]), ("predictions", &["lists.jsonl"])]);
         check(outcome.parts[0].means()["mrr"], (1.0 / 2.0 + 1.0 + 0.0 + 1.0 / 3.0) / 4.0);
         check(outcome.figures["test mrr, as printed"], 0.4583);
-        let files = fixture.files(&[("test", &["split.jsonl"]), ("predictions", &["short.jsonl"])]);
-        let error = fixture.error(&fixture.request("advtest", &files));
+        let files: &[(&str, &[&str])] = &[("test", &["split.jsonl"]), ("predictions", &["short.jsonl"])];
+        let error = fixture.error("advtest", files);
         assert!(error.contains("short.jsonl: expected a list for each url"), "{error}");
-        let error = fixture.error(&fixture.request("advtest", &fixture.files(&[])));
+        let error = fixture.error("advtest", &[]);
         assert!(error.contains("--dev (advtest)"), "{error}");
     }
 }

@@ -3,7 +3,7 @@
 use super::request::{Request, Sampling};
 use super::{BENCHMARK, Outcome, Part, Protocol};
 use crate::EvalError;
-use crate::evaluation::Evaluation;
+use crate::evaluation::{Evaluation, positions};
 use crate::method::{Prepared, Scorer};
 use quarry_corpus::dataset::convert;
 use quarry_corpus::dataset::distractors::{self, sample};
@@ -36,10 +36,7 @@ pub(super) static DISTRACTORS_PROTOCOL: Protocol = Protocol {
         let Prepared { scorer, model } = request.prepare(&benchmark)?;
         let queries: HashMap<&str, &Query> =
             benchmark.queries.iter().map(|query| (query.id.as_str(), query)).collect();
-        let positions: HashMap<&str, usize> = (0..)
-            .zip(&benchmark.documents)
-            .map(|(position, document)| (document.id.as_str(), position))
-            .collect();
+        let positions = positions(&benchmark.documents);
         let sampling = request.options.sampling.unwrap_or_default();
         let count = request.options.distractors.unwrap_or(DISTRACTORS);
         let path = request.files["benchmark"].first().map_or(Path::new(""), |path| path.as_path());
@@ -66,21 +63,18 @@ pub(super) static DISTRACTORS_PROTOCOL: Protocol = Protocol {
             parts.push(part);
             figures.push(of_seed);
         }
-        let mut outcome = Outcome::new(request, model, parts).with_discrepancies(match sampling {
+        let outcome = Outcome::new(request, model, parts).with_figures(over_seeds(&figures));
+        Ok(outcome.with_discrepancies(match sampling {
             Sampling::Uniform => &["G2", "G5"],
             Sampling::Rolling => &["G2", "G4", "G5"],
-        });
-        outcome.figures = over_seeds(&figures);
-        Ok(outcome)
+        }))
     },
 };
 
-/// The candidates for one query.
 pub(super) struct Candidates<'a> {
     pub query: &'a Query,
     /// Indices in the corpus: distractors, then relevant documents.
     pub positions: Vec<usize>,
-    /// Number of relevant documents.
     pub n_answers: usize,
 }
 
@@ -92,12 +86,11 @@ pub(super) fn rank(
     scorer: &dyn Scorer,
     lists: &[Candidates<'_>],
 ) -> Result<Part, EvalError> {
-    let measures = request.measures();
     let conventions = request.options.conventions(TiePolicy::Pessimistic);
     let asked: Vec<(&Query, &[usize])> =
         lists.iter().map(|list| (list.query, list.positions.as_slice())).collect();
     let scores = scorer.scores_of(&asked)?;
-    let mut evaluation = Evaluation { measures, queries: Vec::new(), confidences: Vec::new() };
+    let mut evaluation = Evaluation::new(request.measures());
     for (list, scores) in lists.iter().zip(scores) {
         let first_answer = list.positions.len() - list.n_answers;
         let judged: Vec<(usize, i32)> =
@@ -113,8 +106,7 @@ pub(super) fn rank(
         let grades = vec![1; list.n_answers];
         let values =
             evaluation.measures.iter().map(|of| of.value(&ranking, &grades, conventions.gain)).collect();
-        evaluation.queries.push((list.query.id.clone(), values));
-        evaluation.confidences.push(Confidence::new(&scores));
+        evaluation.push(list.query.id.clone(), values, Confidence::new(&scores));
     }
     if evaluation.queries.is_empty() {
         return Err(
@@ -163,7 +155,7 @@ pub(super) fn too_few_records(path: &Path, (number, found): (usize, usize), coun
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::tests::{Fixture, check, run};
+    use crate::protocol::tests::{Fixture, check};
 
     #[test]
     fn an_answer_stands_behind_its_equals() {
@@ -176,8 +168,8 @@ mod tests {
         let mut fixture = Fixture::new(&[("pairs.jsonl", pairs)]);
         fixture.options.distractors = Some(3);
         fixture.options.seeds = vec![1, 2];
-        let files = fixture.files(&[("benchmark", &["pairs.jsonl"])]);
-        let outcome = run(&fixture.request("distractors", &files));
+        let files: &[(&str, &[&str])] = &[("benchmark", &["pairs.jsonl"])];
+        let outcome = fixture.run("distractors", files);
         let names: Vec<&str> = outcome.parts.iter().map(|part| part.name.as_str()).collect();
         assert_eq!(names, ["seed 1", "seed 2"]);
         // The first two rank their codes first; the third has code `a` before it and its duplicate tied; the fourth
@@ -192,10 +184,10 @@ mod tests {
             without_twins: true,
             ..Default::default()
         };
-        let outcome = run(&fixture.request("distractors", &files));
+        let outcome = fixture.run("distractors", files);
         check(outcome.figures["mrr ceiling"], 1.0);
         fixture.options.distractors = Some(4);
-        let error = fixture.error(&fixture.request("distractors", &files));
+        let error = fixture.error("distractors", files);
         assert!(error.contains("pairs.jsonl: expected 4 documents that do not answer"), "{error}");
     }
 

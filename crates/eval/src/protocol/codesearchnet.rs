@@ -11,7 +11,7 @@ use crate::method::{Corpus, Prepared, QUERIES_PER_BATCH};
 use quarry_corpus::dataset::numpy_random::shuffled;
 use quarry_corpus::formats::beir::Benchmark;
 use quarry_corpus::formats::qrels::Qrels;
-use quarry_corpus::formats::{Document, FormatError, Pair, Query, Record};
+use quarry_corpus::formats::{Document, FormatError, Judgment, Pair, Query, Record};
 use quarry_metrics::Measure;
 use quarry_metrics::MetricsError;
 use quarry_metrics::abstention::Confidence;
@@ -21,7 +21,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 /// Pairs per batch in CodeSearchNet.
 const BATCH: usize = 1_000;
 
-/// CodeSearchNet's own metric.
 pub(super) static CSN_MRR: Protocol = Protocol {
     name: "csn-mrr",
     source: "CodeSearchNet, model_test.py",
@@ -45,11 +44,8 @@ fn csn_mrr(request: &Request<'_>) -> Result<Outcome, EvalError> {
     let (mut parts, mut model, mut figures) = (Vec::new(), None, Vec::new());
     for seed in request.options.seeds(0) {
         let order = shuffled(pairs.len(), seed);
-        let mut evaluations = ["queries for each code", "codes for each query"].map(|direction| {
-            let none =
-                Evaluation { measures: request.measures(), queries: Vec::new(), confidences: Vec::new() };
-            (direction, none)
-        });
+        let mut evaluations = ["queries for each code", "codes for each query"]
+            .map(|direction| (direction, Evaluation::new(request.measures())));
         for batch in order.chunks_exact(size) {
             let scores;
             (scores, model) = score_batch(request, &pairs, batch)?;
@@ -79,9 +75,7 @@ fn csn_mrr(request: &Request<'_>) -> Result<Outcome, EvalError> {
         of_seed.insert("pairs dropped".into(), (pairs.len() % size) as f64);
         figures.push(of_seed);
     }
-    let mut outcome = Outcome::new(request, model, parts);
-    outcome.figures = over_seeds(&figures);
-    Ok(outcome)
+    Ok(Outcome::new(request, model, parts).with_figures(over_seeds(&figures)))
 }
 
 /// Scores of the codes of a batch for each of its queries, and the model's identity.
@@ -90,17 +84,12 @@ fn score_batch(
     pairs: &[&Pair],
     batch: &[usize],
 ) -> Result<(Vec<Vec<f32>>, Option<String>), EvalError> {
-    let text = |text: &str, id: &usize| (id.to_string(), text.to_owned());
-    let documents: Vec<Document> = batch
-        .iter()
-        .map(|number| text(pairs[*number].code.form(true), number))
-        .map(|(id, text)| Document::new(id, text))
-        .collect();
-    let queries: Vec<Query> = batch
-        .iter()
-        .map(|number| text(pairs[*number].query.form(true), number))
-        .map(|(id, text)| Query { id, text })
-        .collect();
+    let document =
+        |number: &usize| Document::new(number.to_string(), pairs[*number].code.form(true).to_owned());
+    let query =
+        |number: &usize| Query { id: number.to_string(), text: pairs[*number].query.form(true).to_owned() };
+    let documents: Vec<Document> = batch.iter().map(document).collect();
+    let queries: Vec<Query> = batch.iter().map(query).collect();
     let Prepared { scorer, model } = request.method.prepare(Corpus { documents: &documents, qrels: None })?;
     let mut scores = Vec::with_capacity(queries.len());
     for queries in queries.chunks(QUERIES_PER_BATCH) {
@@ -119,8 +108,7 @@ fn add_ranked(
     let positions: Vec<usize> = (0..scores.len()).collect();
     let ranking = rank_judged(&positions, scores, &[(answer, 1)], TiePolicy::Pessimistic)?;
     let values = evaluation.measures.iter().map(|of| of.value(&ranking, &[1], Default::default())).collect();
-    evaluation.queries.push((query, values));
-    evaluation.confidences.push(Confidence::new(scores));
+    evaluation.push(query, values, Confidence::new(scores));
     Ok(())
 }
 
@@ -130,7 +118,6 @@ pub(super) const FUNCTIONS: &[&str] =
 
 const ANNOTATIONS: Role = Role::required("annotations", &["csn99"], "annotationStore.csv");
 
-/// The CodeSearchNet challenge.
 pub(super) static CSN99_NDCG: Protocol = Protocol {
     name: "csn99-ndcg",
     source: "CodeSearchNet, relevanceeval.py",
@@ -175,7 +162,10 @@ fn csn99_ndcg(request: &Request<'_>) -> Result<Outcome, EvalError> {
         else {
             return Err(EvalError::Format(FormatError::File {
                 path: source.path.clone(),
-                expected: format!("functions of one of {}", join(relevances.keys())),
+                expected: format!(
+                    "functions of one of {}",
+                    relevances.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+                ),
                 found: "none of these languages".into(),
                 remedy: "name files of CodeSearchNet, one or more for each language".into(),
             }));
@@ -193,11 +183,8 @@ fn csn99_ndcg(request: &Request<'_>) -> Result<Outcome, EvalError> {
         let ids: Vec<&str> = documents.iter().map(|document| document.id.as_str()).collect();
         let queries: Vec<Query> =
             of_language.keys().map(|query| Query { id: query.clone(), text: query.clone() }).collect();
-        let mut evaluations = ["annotated only", "full ranking"].map(|convention| {
-            let none =
-                Evaluation { measures: request.measures(), queries: Vec::new(), confidences: Vec::new() };
-            (convention, none)
-        });
+        let mut evaluations = ["annotated only", "full ranking"]
+            .map(|convention| (convention, Evaluation::new(request.measures())));
         for batch in queries.chunks(QUERIES_PER_BATCH) {
             let scores = prepared.scorer.scores(&batch.iter().collect::<Vec<_>>())?;
             for (query, scores) in batch.iter().zip(scores) {
@@ -209,8 +196,7 @@ fn csn99_ndcg(request: &Request<'_>) -> Result<Outcome, EvalError> {
                     let skip = *convention == "annotated only";
                     // The script omits queries whose functions are all irrelevant.
                     if let Some(value) = ndcg_of_annotations(&ranked, annotated.values(), skip) {
-                        evaluation.queries.push((query.id.clone(), vec![value]));
-                        evaluation.confidences.push(Confidence::new(&scores));
+                        evaluation.push(query.id.clone(), vec![value], Confidence::new(&scores));
                     }
                 }
             }
@@ -239,9 +225,7 @@ fn csn99_ndcg(request: &Request<'_>) -> Result<Outcome, EvalError> {
             parts.push(part);
         }
     }
-    let mut outcome = Outcome::new(request, model, parts);
-    outcome.figures = figures;
-    Ok(outcome)
+    Ok(Outcome::new(request, model, parts).with_figures(figures))
 }
 
 /// NDCG with gain 2^r − 1 and discount log₂(rank + 1) over the relevances of a ranking; `None` stands for a function
@@ -261,25 +245,14 @@ fn ndcg_of_annotations<'a>(
     (best > 0.0).then(|| found / best)
 }
 
-/// One annotation: language, query, link, grade.
-struct Annotation {
-    language: String,
-    query: String,
-    link: String,
-    grade: i32,
-}
-
-fn annotations(request: &Request<'_>) -> Result<Vec<Annotation>, EvalError> {
+/// The annotations, with their languages in lower case.
+fn annotations(request: &Request<'_>) -> Result<Vec<(String, Judgment)>, EvalError> {
     let mut annotations = Vec::new();
     for source in request.sources("annotations")? {
         source.for_each(&mut |record| {
             if let Record::Judgment(judgment) = record {
-                annotations.push(Annotation {
-                    language: judgment.language.unwrap_or_default().to_lowercase(),
-                    query: judgment.query,
-                    link: judgment.document,
-                    grade: judgment.grade,
-                });
+                let language = judgment.language.as_deref().unwrap_or_default().to_lowercase();
+                annotations.push((language, judgment));
             }
             Ok(())
         })?;
@@ -287,10 +260,10 @@ fn annotations(request: &Request<'_>) -> Result<Vec<Annotation>, EvalError> {
     Ok(annotations)
 }
 
-fn mean_relevances(annotations: &[Annotation]) -> Relevances {
+fn mean_relevances(annotations: &[(String, Judgment)]) -> Relevances {
     let mut counted: BTreeMap<(&str, &str, &str), (i32, i32)> = BTreeMap::new();
-    for Annotation { language, query, link, grade } in annotations {
-        let (sum, count) = counted.entry((language, query, link)).or_default();
+    for (language, Judgment { query, document, grade, .. }) in annotations {
+        let (sum, count) = counted.entry((language, query, document)).or_default();
         *sum += grade;
         *count += 1;
     }
@@ -331,11 +304,11 @@ pub(super) static CSN99_PYTHON: Protocol = Protocol {
 
 fn csn99_python(request: &Request<'_>) -> Result<Outcome, EvalError> {
     let mut annotations = annotations(request)?;
-    annotations.retain(|annotation| annotation.language == "python");
+    annotations.retain(|(language, _)| language == "python");
     let mut qrels = Qrels::new();
-    for Annotation { query, link, grade, .. } in &annotations {
+    for (_, Judgment { query, document, grade, .. }) in &annotations {
         let positive = i32::from(*grade == 3);
-        let known = qrels.entry(query.clone()).or_default().entry(link.clone()).or_insert(0);
+        let known = qrels.entry(query.clone()).or_default().entry(document.clone()).or_insert(0);
         *known = positive.max(*known);
     }
     let links = |of: fn(i32) -> bool| -> BTreeSet<&str> {
@@ -402,19 +375,13 @@ fn csn99_python(request: &Request<'_>) -> Result<Outcome, EvalError> {
         }
     }
     let departures: &[&str] = if request.options.as_published { &["V5"] } else { &["V5", "W2"] };
-    let mut outcome = Outcome::new(request, model, parts).with_discrepancies(departures);
-    outcome.figures = figures;
-    Ok(outcome)
-}
-
-fn join<'a>(names: impl Iterator<Item = &'a String>) -> String {
-    names.map(String::as_str).collect::<Vec<_>>().join(", ")
+    Ok(Outcome::new(request, model, parts).with_figures(figures).with_discrepancies(departures))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::tests::{Fixture, check, run};
+    use crate::protocol::tests::{Fixture, check};
 
     #[test]
     fn a_batch_is_ranked_in_both_directions() {
@@ -424,8 +391,8 @@ mod tests {
             .map(|(query, code)| format!("{{\"input\":\"{query} [CODESPLIT] {code}\",\"target\":1}}\n"))
             .collect();
         let mut fixture = Fixture::new(&[("pairs.jsonl", &pairs.concat())]);
-        let files = fixture.files(&[("pairs", &["pairs.jsonl"])]);
-        let outcome = run(&fixture.request("csn-mrr", &files));
+        let files: &[(&str, &[&str])] = &[("pairs", &["pairs.jsonl"])];
+        let outcome = fixture.run("csn-mrr", files);
         // Codes: 1, after a, 1. Queries: for a, the two queries a are tied; for ab, all three are.
         check(outcome.figures["codes for each query: mrr"], (1.0 + 1.0 / 2.0 + 1.0) / 3.0);
         check(outcome.figures["queries for each code: mrr"], (1.0 / 2.0 + 1.0 / 3.0 + 1.0) / 3.0);
@@ -438,7 +405,7 @@ mod tests {
         };
         assert_eq!(queries, ["0", "1", "2"]);
         fixture.options.batch = Some(2);
-        let outcome = run(&fixture.request("csn-mrr", &files));
+        let outcome = fixture.run("csn-mrr", files);
         assert_eq!((outcome.figures["batches"], outcome.figures["pairs dropped"]), (1.0, 1.0));
         assert_eq!((outcome.parts[0].queries, outcome.parts[0].documents), (2, 2));
     }
@@ -474,9 +441,8 @@ mod tests {
     fn the_challenge_is_scored_in_both_conventions() {
         let corpus = functions(&[("u0", "ab"), ("u1", "aab"), ("u2", "a"), ("u3", "bb")]);
         let fixture = Fixture::new(&[("annotations.csv", ANNOTATED), ("definitions.jsonl", &corpus)]);
-        let files =
-            fixture.files(&[("annotations", &["annotations.csv"]), ("corpus", &["definitions.jsonl"])]);
-        let outcome = run(&fixture.request("csn99-ndcg", &files));
+        let outcome = fixture
+            .run("csn99-ndcg", &[("annotations", &["annotations.csv"]), ("corpus", &["definitions.jsonl"])]);
         let means: Vec<f64> = outcome.parts.iter().map(|part| part.means()["ndcg"]).collect();
         // `a b` (letters a, b once): u0, u1, then u3 and u2, tied with the larger link first; u1 has (3 + 0) / 2, u2
         // 0, and u4 with 1 is missing. `a`: u2 first. `b` has no relevant function and is omitted.
@@ -493,8 +459,7 @@ mod tests {
     fn the_python_set_is_counted_and_ranked() {
         let corpus = functions(&[("u0", "ab"), ("u1", "aab"), ("u2", "a"), ("u4", "bb")]);
         let fixture = Fixture::new(&[("annotations.csv", ANNOTATED), ("definitions.jsonl", &corpus)]);
-        let files = fixture.files(&[("annotations", &["annotations.csv"])]);
-        let outcome = run(&fixture.request("csn99-python", &files));
+        let outcome = fixture.run("csn99-python", &[("annotations", &["annotations.csv"])]);
         let count = |name: &str| outcome.figures[name];
         assert_eq!(
             ["positive pairs", "queries with a positive", "positive functions"].map(count),
@@ -502,16 +467,18 @@ mod tests {
         );
         assert_eq!(["annotated pairs", "annotated functions"].map(count), [5.0, 3.0]);
         assert!(outcome.parts.is_empty());
-        let files =
-            fixture.files(&[("annotations", &["annotations.csv"]), ("corpus", &["definitions.jsonl"])]);
-        let outcome = run(&fixture.request("csn99-python", &files));
+        let outcome = fixture.run(
+            "csn99-python",
+            &[("annotations", &["annotations.csv"]), ("corpus", &["definitions.jsonl"])],
+        );
         let part = |index: usize| (outcome.parts[index].documents, outcome.parts[index].means()["mrr"]);
         assert_eq!((part(0), part(1)), ((2, 1.0), (3, 1.0)));
         let short = functions(&[("u1", "aab")]);
         let fixture = Fixture::new(&[("annotations.csv", ANNOTATED), ("definitions.jsonl", &short)]);
-        let files =
-            fixture.files(&[("annotations", &["annotations.csv"]), ("corpus", &["definitions.jsonl"])]);
-        let error = fixture.error(&fixture.request("csn99-python", &files));
+        let error = fixture.error(
+            "csn99-python",
+            &[("annotations", &["annotations.csv"]), ("corpus", &["definitions.jsonl"])],
+        );
         assert!(error.contains("found 1 of them"), "{error}");
     }
 }

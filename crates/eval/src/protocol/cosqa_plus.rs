@@ -4,7 +4,7 @@ use super::candidates::over_seeds;
 use super::request::Request;
 use super::{Outcome, Part, Protocol, Role};
 use crate::EvalError;
-use crate::evaluation::{Conventions, Evaluation, Unjudged, evaluate_method, values};
+use crate::evaluation::{Conventions, Evaluation, Unjudged, evaluate_method, positions, values};
 use crate::method::Prepared;
 use quarry_corpus::dataset::convert;
 use quarry_corpus::dataset::split::{self, deal};
@@ -84,12 +84,14 @@ fn run(request: &Request<'_>, discrepancy: &str, by_positives: Vec<usize>) -> Re
     let conventions = request.options.conventions(TiePolicy::IndexDesc);
     let measures: Vec<Measure> =
         request.measures().into_iter().map(|measure| cut_off(request, measure)).collect();
-    let mut variants = vec![Variant::new("unjudged removed", benchmark.qrels.clone(), Unjudged::Removed)];
-    variants.extend(without_each_pool(request, &benchmark.qrels)?);
-    let positions: HashMap<&str, usize> = (0..)
-        .zip(&benchmark.documents)
-        .map(|(position, document)| (document.id.as_str(), position))
-        .collect();
+    let mut variants = vec![Variant {
+        name: "unjudged removed".into(),
+        qrels: benchmark.qrels.clone(),
+        unjudged: Unjudged::Removed,
+        evaluation: Evaluation::new(measures.clone()),
+    }];
+    variants.extend(without_each_pool(request, &benchmark.qrels, &measures)?);
+    let positions = positions(&benchmark.documents);
     let ids: Vec<&str> = benchmark.documents.iter().map(|document| document.id.as_str()).collect();
     // Scoring is the expensive part: all variants are evaluated on the same scores.
     let queries: HashMap<&str, &Query> =
@@ -110,7 +112,7 @@ fn run(request: &Request<'_>, discrepancy: &str, by_positives: Vec<usize>) -> Re
             judged_positions.sort_unstable();
             let ranking = rank_judged(&ids, scores, &judged_positions, conventions.ties)?;
             let values = values(&measures, ranking, judged, &conventions);
-            variant.evaluated.push((query.to_owned(), values, confidence));
+            variant.evaluation.push(query.to_owned(), values, confidence);
             Ok(())
         })
     })?;
@@ -132,7 +134,7 @@ fn run(request: &Request<'_>, discrepancy: &str, by_positives: Vec<usize>) -> Re
         parts.extend(of_numbers);
     }
     for variant in variants {
-        let evaluation = only(&variant.evaluation(&measures), |query| counted.contains(query));
+        let evaluation = only(&variant.evaluation, |query| counted.contains(query));
         if !evaluation.queries.is_empty() {
             parts.push(Part::rankings(variant.name, n_documents, evaluation));
         }
@@ -143,15 +145,11 @@ fn run(request: &Request<'_>, discrepancy: &str, by_positives: Vec<usize>) -> Re
     );
     figures
         .insert("positives".into(), benchmark.qrels.keys().map(|of| n_positives(of)).sum::<usize>() as f64);
-    let mut outcome = Outcome::new(request, model, parts).with_discrepancies(&["P10", discrepancy]);
-    if !request.options.as_published {
-        outcome = outcome.with_discrepancies(&["W2"]);
-    }
-    outcome.figures = figures;
-    Ok(outcome)
+    let departure: &[&str] = if request.options.as_published { &[] } else { &["W2"] };
+    let outcome = Outcome::new(request, model, parts).with_figures(figures);
+    Ok(outcome.with_discrepancies(&["P10", discrepancy]).with_discrepancies(departure))
 }
 
-/// A measure with the cut-off of the released scripts.
 fn cut_off(request: &Request<'_>, measure: Measure) -> Measure {
     let k = match (request.options.as_released, request.protocol.name) {
         (false, _) => return measure,
@@ -171,28 +169,16 @@ struct Variant {
     name: String,
     qrels: Qrels,
     unjudged: Unjudged,
-    evaluated: Vec<(String, Vec<f64>, Confidence)>,
-}
-
-impl Variant {
-    fn new(name: impl Into<String>, qrels: Qrels, unjudged: Unjudged) -> Self {
-        Self { name: name.into(), qrels, unjudged, evaluated: Vec::new() }
-    }
-
-    fn evaluation(&self, measures: &[Measure]) -> Evaluation {
-        let queries = self.evaluated.iter().map(|(query, values, _)| (query.clone(), values.clone()));
-        let confidences = self.evaluated.iter().map(|(_, _, confidence)| *confidence);
-        Evaluation {
-            measures: measures.to_vec(),
-            queries: queries.collect(),
-            confidences: confidences.collect(),
-        }
-    }
+    evaluation: Evaluation,
 }
 
 /// For each encoder, the judgments without those that only its candidates contributed. Documents that no encoder
 /// contributed, such as generated codes, remain.
-fn without_each_pool(request: &Request<'_>, qrels: &Qrels) -> Result<Vec<Variant>, EvalError> {
+fn without_each_pool(
+    request: &Request<'_>,
+    qrels: &Qrels,
+    measures: &[Measure],
+) -> Result<Vec<Variant>, EvalError> {
     let mut pools: Vec<(String, HashSet<(String, String)>)> = Vec::new();
     for path in request.files.get("candidates").into_iter().flatten() {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -211,7 +197,12 @@ fn without_each_pool(request: &Request<'_>, qrels: &Qrels) -> Result<Vec<Variant
                 !pools[left_out].1.contains(&pair) || others.any(|(_, (_, pool))| pool.contains(&pair))
             });
         }
-        Variant::new(format!("pool without {}", pools[left_out].0), qrels, Unjudged::NonRelevant)
+        Variant {
+            name: format!("pool without {}", pools[left_out].0),
+            qrels,
+            unjudged: Unjudged::NonRelevant,
+            evaluation: Evaluation::new(measures.to_vec()),
+        }
     };
     Ok((0..pools.len()).map(without).collect())
 }
@@ -287,7 +278,7 @@ pub fn reliability(methods: &[BTreeMap<String, BTreeMap<String, f64>>]) -> BTree
 #[cfg(test)]
 mod tests {
     use crate::protocol::request::Fold;
-    use crate::protocol::tests::{Fixture, check, run};
+    use crate::protocol::tests::{Fixture, check};
 
     /// Queries with 0 to 2 positives over four codes: 0 `a`, 1 `aab`, 2 `abb`, 3 `b`.
     fn fixture() -> Fixture {
@@ -314,8 +305,8 @@ mod tests {
     #[test]
     fn queries_with_a_positive_are_ranked_over_all_codes() {
         let fixture = fixture();
-        let files = fixture.files(&[("pairs", &["pairs.json"]), ("codes", &["codes.json"])]);
-        let outcome = run(&fixture.request("cosqa-plus-v1", &files));
+        let files: &[(&str, &[&str])] = &[("pairs", &["pairs.json"]), ("codes", &["codes.json"])];
+        let outcome = fixture.run("cosqa-plus-v1", files);
         let part = |name: &str| outcome.parts.iter().find(|part| part.name == name).unwrap();
         assert_eq!((part("all").queries, part("all").documents), (2, 4));
         // `a`: 0, then the positives 1 and 2. `b`: 3, 2, 1, then the positive 0.
@@ -328,7 +319,7 @@ mod tests {
         check(part("unjudged removed").means()["mrr"], (1.0 / 2.0 + 1.0 / 2.0) / 2.0);
         assert_eq!((outcome.figures["queries with a positive"], outcome.figures["positives"]), (2.0, 3.0));
         assert_eq!(outcome.discrepancies, ["P10", "P5", "W2"]);
-        let outcome = run(&fixture.request("cosqa-plus-v2", &files));
+        let outcome = fixture.run("cosqa-plus-v2", files);
         let names: Vec<&str> = outcome.parts.iter().map(|part| part.name.as_str()).collect();
         assert_eq!(names, ["all", "1 positive", "2 positives", "unjudged removed"]);
         assert_eq!(outcome.discrepancies, ["P10", "V7", "W2", "V3", "V4"]);
@@ -337,12 +328,14 @@ mod tests {
     #[test]
     fn pools_are_left_out_in_turn() {
         let fixture = fixture();
-        let files = fixture.files(&[
-            ("pairs", &["pairs.json"]),
-            ("codes", &["codes.json"]),
-            ("candidates", &["first.run", "second.run"]),
-        ]);
-        let outcome = run(&fixture.request("cosqa-plus-v1", &files));
+        let outcome = fixture.run(
+            "cosqa-plus-v1",
+            &[
+                ("pairs", &["pairs.json"]),
+                ("codes", &["codes.json"]),
+                ("candidates", &["first.run", "second.run"]),
+            ],
+        );
         let part = |name: &str| outcome.parts.iter().find(|part| part.name == name).unwrap();
         // Without the candidates that only the first encoder found, query 0 keeps only code 2, which neither found,
         // at rank 3, and query 1 has no positive left.
@@ -360,8 +353,7 @@ mod tests {
         fixture.options.fold = Some(Fold::Train);
         fixture.options.seeds = vec![1, 2];
         fixture.options.as_released = true;
-        let files = fixture.files(&[("pairs", &["pairs.json"])]);
-        let outcome = run(&fixture.request("cosqa-plus-v2", &files));
+        let outcome = fixture.run("cosqa-plus-v2", &[("pairs", &["pairs.json"])]);
         // If only one query has a number of positives, it goes to the part that lacks most: train.
         let names: Vec<&str> = outcome.parts.iter().map(|part| part.name.as_str()).collect();
         assert!(names.contains(&"train, seed 1") && names.contains(&"train, seed 2"), "{names:?}");

@@ -212,7 +212,6 @@ pub fn recipe_discrepancies(name: &str) -> impl Iterator<Item = &'static Discrep
     numbers.into_iter().filter_map(discrepancy)
 }
 
-/// The discrepancy with a number.
 pub fn discrepancy(number: &str) -> Option<&'static Discrepancy> {
     DISCREPANCIES.iter().find(|discrepancy| discrepancy.number == number)
 }

@@ -23,7 +23,6 @@ const MEASURES: [Measure; 4] = [
     Measure::Recall(10),
 ];
 
-/// Any benchmark.
 pub(super) static FULL_CORPUS: Protocol = Protocol {
     name: "full-corpus",
     source: "CoSQA, CoSQA+, BEIR",
@@ -216,7 +215,7 @@ fn components(code: &str) -> [&str; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::tests::{Fixture, check, run};
+    use crate::protocol::tests::{Fixture, check};
 
     #[test]
     fn codes_are_taken_apart_at_their_documentation() {
@@ -257,8 +256,7 @@ mod tests {
             {"pair-idx":1,"query-idx":1,"query":"b","code-idx":1,"code":"a","label":0},
             {"pair-idx":2,"query-idx":1,"query":"b","code-idx":2,"code":"b","label":1}]"#;
         let fixture = Fixture::new(&[("pairs.json", pairs)]);
-        let files = fixture.files(&[("benchmark", &["pairs.json"])]);
-        let outcome = run(&fixture.request("full-corpus", &files));
+        let outcome = fixture.run("full-corpus", &[("benchmark", &["pairs.json"])]);
         // `a` is first or second with equal probability; by id it is second.
         check(outcome.figures["mrr ceiling, equal texts in any order"], ((1.0 + 0.5) / 2.0 + 1.0) / 2.0);
         check(outcome.parts[0].means()["mrr"], (0.5 + 1.0) / 2.0);
@@ -282,13 +280,13 @@ mod tests {
     #[test]
     fn cosqa_ranks_the_code_base() {
         let fixture = cosqa_fixture();
-        let files = fixture.files(&[("queries", &["pairs.json"]), ("codes", &["codes.json"])]);
-        let outcome = run(&fixture.request("cosqa-search", &files));
+        let files: &[(&str, &[&str])] = &[("queries", &["pairs.json"]), ("codes", &["codes.json"])];
+        let outcome = fixture.run("cosqa-search", files);
         assert_eq!((outcome.parts[0].queries, outcome.parts[0].documents), (2, 4));
         // `b`: the codes 3 and 2 contain only b, and 3 is the larger id. `a`: code 1 has two of a and no b.
         check(outcome.parts[0].means()["mrr"], (1.0 / 2.0 + 1.0) / 2.0);
         assert_eq!(outcome.discrepancies, ["C5", "C11"]);
-        let outcome = run(&fixture.request("cosqa-ablation", &files));
+        let outcome = fixture.run("cosqa-ablation", files);
         let names: Vec<&str> = outcome.parts.iter().map(|part| part.name.as_str()).collect();
         assert_eq!(
             names,

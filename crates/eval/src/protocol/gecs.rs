@@ -52,10 +52,8 @@ pub(super) static GECS: Protocol = Protocol {
 /// The languages of CodeSearchNet that are not in the training data.
 const LANGUAGES: [&str; 5] = ["go", "java", "javascript", "php", "ruby"];
 
-/// Formats of the sets of CodeSearchNet.
 const CSN: &[&str] = &["gecs", "codesearchnet", "codesearchnet-huggingface"];
 
-/// One test set.
 struct Set {
     name: &'static str,
     queries: Vec<Query>,
@@ -150,9 +148,7 @@ fn run(request: &Request<'_>) -> Result<Outcome, EvalError> {
         }
     }
     figures.extend(over_seeds(&by_seed));
-    let mut outcome = Outcome::new(request, model, parts).with_discrepancies(&discrepancies);
-    outcome.figures = figures;
-    Ok(outcome)
+    Ok(Outcome::new(request, model, parts).with_figures(figures).with_discrepancies(&discrepancies))
 }
 
 /// Reads a set of queries with their codes, numbered.
@@ -332,7 +328,7 @@ pub fn generalization(values: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::tests::{Fixture, check, run};
+    use crate::protocol::tests::{Fixture, check};
 
     fn pairs(of: &[(&str, &str)]) -> String {
         let line = |(text, code): &(&str, &str)| {
@@ -358,8 +354,7 @@ mod tests {
             ("cosqa", &["cosqa.jsonl"]),
             ("statcodesearch", &["stat.jsonl"]),
         ]);
-        let files = fixture.files(&roles);
-        let outcome = run(&fixture.request("gecs", &files));
+        let outcome = fixture.run("gecs", &roles);
         // With all others as distractors: 1, 1 and 1/2 after `a`; in the easy sets `b` and `bb b` are tied.
         let (hard, easy) = ((1.0 + 1.0 + 0.5) / 3.0, (1.0 + 0.5 + 0.5) / 3.0);
         check(outcome.figures["go mrr"], hard);
@@ -379,13 +374,9 @@ mod tests {
             assert_eq!(part.values_of("accuracy").unwrap().len(), 6);
         }
         fixture.options.distractors = Some(3);
-        let error = fixture.error(&fixture.request("gecs", &files));
+        let error = fixture.error("gecs", &roles);
         assert!(error.contains("expected 3 codes that do not answer query 1, found 2"), "{error}");
-        assert!(
-            fixture
-                .error(&fixture.request("gecs", &fixture.files(&[])))
-                .contains("--advtest (gecs or advtest)")
-        );
+        assert!(fixture.error("gecs", &[]).contains("--advtest (gecs or advtest)"));
     }
 
     #[test]
@@ -397,13 +388,13 @@ mod tests {
             {"idx":"5","doc":"python b","code":"def b","code_tokens":"b","docstring_tokens":"b","label":0}]"#;
         let mut fixture = Fixture::new(&[("qa.json", qa)]);
         fixture.options.distractors = Some(1);
-        let files = fixture.files(&[("cosqa", &["qa.json"])]);
-        let outcome = run(&fixture.request("gecs", &files));
+        let files: &[(&str, &[&str])] = &[("cosqa", &["qa.json"])];
+        let outcome = fixture.run("gecs", files);
         assert_eq!((outcome.parts[0].queries, outcome.figures["cosqa: texts that name python"]), (2, 2.0));
         check(outcome.figures["cosqa mrr"], 1.0);
         assert_eq!(outcome.discrepancies, ["G2", "G7", "G5"]);
         fixture.options.as_released = true;
-        let outcome = run(&fixture.request("gecs", &files));
+        let outcome = fixture.run("gecs", files);
         assert_eq!((outcome.parts[0].queries, outcome.figures["cosqa: texts that name python"]), (3, 0.0));
         assert_eq!(outcome.figures["cosqa: empty texts"], 1.0);
         assert_eq!(outcome.discrepancies, ["G2", "G7", "G4", "G1", "G8"]);

@@ -16,7 +16,6 @@ const DEV: Role = Role::optional(
     "labeled pairs on which another threshold is chosen",
 );
 
-/// Any labeled pairs.
 pub(super) static PAIR_MATCHING: Protocol = Protocol {
     name: "pair-matching",
     source: "CoSQA, GenCodeSearchNet section 5",
@@ -40,7 +39,6 @@ pub(super) static PAIR_MATCHING: Protocol = Protocol {
     },
 };
 
-/// CoSQA's question answering.
 pub(super) static COSQA_QA: Protocol = Protocol {
     name: "cosqa-qa",
     source: "CoSQA, question answering",
@@ -54,7 +52,6 @@ pub(super) static COSQA_QA: Protocol = Protocol {
     run: |request| Ok(labeled(request)?.with_discrepancies(&["P9"])),
 };
 
-/// CodeXGLUE's WebQueryTest.
 pub(super) static WEBQUERYTEST: Protocol = Protocol {
     name: "webquerytest",
     source: "CodeXGLUE NL-code-search-WebQuery, CoSQA",
@@ -103,9 +100,7 @@ fn labeled(request: &Request<'_>) -> Result<Outcome, EvalError> {
     let (parts, model, mut figures) = verdicts(request, &pairs, &truth, &dev)?;
     figures.insert("pairs".into(), pairs.len() as f64);
     figures.insert("positives".into(), truth.iter().filter(|truth| **truth == Some(true)).count() as f64);
-    let mut outcome = Outcome::new(request, model, parts);
-    outcome.figures = figures;
-    Ok(outcome)
+    Ok(Outcome::new(request, model, parts).with_figures(figures))
 }
 
 /// Parts at the threshold of the method's scale and, with `dev`, at the best threshold on it, along with the model
@@ -121,13 +116,10 @@ fn verdicts(
     let (mut scores, scale, model) = scores(request, &all)?;
     let of_dev = scores.split_off(pairs.len());
     let ids: Vec<String> = (0..).zip(pairs).map(|(n, pair)| pair_id(pair, n)).collect();
-    let codes: HashSet<&str> = pairs.iter().map(|pair| pair.code.text.as_str()).collect();
-    let queries: HashSet<&str> = pairs.iter().map(|pair| pair.query.text.as_str()).collect();
-    let part = |name: &str, threshold| -> Result<Part, EvalError> {
+    let part = |name: &str, threshold| {
         let scored =
             ids.iter().zip(truth).zip(&scores).map(|((id, truth), score)| (id.clone(), *truth, *score));
-        let values = Values::Verdicts(Verdicts::decide(scored, threshold)?);
-        Ok(Part { name: name.into(), queries: queries.len(), documents: codes.len(), values })
+        decided(name, pairs, scored, threshold)
     };
     let mut parts = vec![part(&format!("at {}", scale.threshold()), scale.threshold())?];
     let mut figures = BTreeMap::new();
@@ -150,6 +142,19 @@ fn verdicts(
     Ok((parts, model, figures))
 }
 
+/// The part of pairs with a truth, if it is known, and a score.
+fn decided(
+    name: &str,
+    pairs: &[Pair],
+    scored: impl IntoIterator<Item = (String, Option<bool>, f64)>,
+    threshold: f64,
+) -> Result<Part, EvalError> {
+    let codes: HashSet<&str> = pairs.iter().map(|pair| pair.code.text.as_str()).collect();
+    let queries: HashSet<&str> = pairs.iter().map(|pair| pair.query.text.as_str()).collect();
+    let values = Values::Verdicts(Verdicts::decide(scored, threshold)?);
+    Ok(Part { name: name.into(), queries: queries.len(), documents: codes.len(), values })
+}
+
 fn webquerytest(request: &Request<'_>) -> Result<Outcome, EvalError> {
     let pairs = request.pairs("pairs")?;
     let labels = labels(request, "answers")?;
@@ -169,11 +174,7 @@ fn webquerytest(request: &Request<'_>) -> Result<Outcome, EvalError> {
             Ok((pair_id(pair, n), *truth, f64::from(u8::from(says))))
         });
         let scored = scored.collect::<Result<Vec<_>, EvalError>>()?;
-        let codes: HashSet<&str> = pairs.iter().map(|pair| pair.code.text.as_str()).collect();
-        let queries: HashSet<&str> = pairs.iter().map(|pair| pair.query.text.as_str()).collect();
-        let values = Values::Verdicts(Verdicts::decide(scored, Scale::Probability.threshold())?);
-        let part =
-            Part { name: "predictions".into(), queries: queries.len(), documents: codes.len(), values };
+        let part = decided("predictions", &pairs, scored, Scale::Probability.threshold())?;
         (vec![part], None, BTreeMap::new())
     } else {
         verdicts(request, &pairs, &truth, &request.pairs("dev")?)?
@@ -206,8 +207,8 @@ fn webquerytest(request: &Request<'_>) -> Result<Outcome, EvalError> {
     }
     figures.insert("pairs".into(), pairs.len() as f64);
     discrepancies.dedup();
-    let mut outcome = Outcome::new(request, model, parts).with_discrepancies(&discrepancies);
-    outcome.figures = figures;
+    let mut outcome =
+        Outcome::new(request, model, parts).with_figures(figures).with_discrepancies(&discrepancies);
     let handed_in = outcome.parts.last().and_then(|part| match &part.values {
         Values::Verdicts(verdicts) => {
             Some(verdicts.pairs.iter().map(|pair| (pair.pair.clone(), pair.prediction)).collect())
@@ -342,8 +343,7 @@ mod tests {
     #[test]
     fn pairs_are_matched_at_two_thresholds() {
         let fixture = Fixture::new(&[("pairs.json", PAIRS), ("dev.json", DEV)]);
-        let files = fixture.files(&[("pairs", &["pairs.json"]), ("dev", &["dev.json"])]);
-        let outcome = run(&fixture.request("cosqa-qa", &files));
+        let outcome = fixture.run("cosqa-qa", &[("pairs", &["pairs.json"]), ("dev", &["dev.json"])]);
         // Cosines 1, 1/√5 = 0.447, 0.447 and 1/√2 = 0.707: at 0.5 the first and the last match.
         let means = outcome.parts[0].means();
         check(means["accuracy"], 0.5);
@@ -360,8 +360,7 @@ mod tests {
         assert_eq!(outcome.discrepancies, ["P9"]);
         let matches = r#"{"input":"a [CODESPLIT] b","target":1}"#;
         let fixture = Fixture::new(&[("pairs.jsonl", matches)]);
-        let files = fixture.files(&[("pairs", &["pairs.jsonl"])]);
-        assert_eq!(run(&fixture.request("pair-matching", &files)).discrepancies, ["G6"]);
+        assert_eq!(fixture.run("pair-matching", &[("pairs", &["pairs.jsonl"])]).discrepancies, ["G6"]);
     }
 
     #[test]
@@ -396,12 +395,10 @@ mod tests {
             ("codes.json", r#"{"a\na": 0, "c": 1}"#),
             ("known.json", r#"[{"idx":"q","doc":"b","code":"b","label":0}]"#),
         ]);
-        let files = fixture.files(&[
-            ("pairs", &["web.json"]),
-            ("codes", &["codes.json"]),
-            ("queries", &["known.json"]),
-        ]);
-        let outcome = run(&fixture.request("webquerytest", &files));
+        let outcome = fixture.run(
+            "webquerytest",
+            &[("pairs", &["web.json"]), ("codes", &["codes.json"]), ("queries", &["known.json"])],
+        );
         let verdicts = [("w-1", true), ("w-2", false), ("w-3", false)];
         let handed_in = verdicts.map(|(id, says)| (id.to_owned(), says)).to_vec();
         assert_eq!(outcome.predictions, Some(Predictions::Webquery(handed_in)));
@@ -410,18 +407,15 @@ mod tests {
         assert_eq!(outcome.figures["codes that CoSQA has too"], 2.0);
         assert_eq!(outcome.figures["queries that CoSQA has too"], 1.0);
         assert_eq!(outcome.discrepancies, ["C10", "C9"]);
-        let files = fixture.files(&[("pairs", &["web.json"]), ("answers", &["answers.txt"])]);
-        let outcome = run(&fixture.request("webquerytest", &files));
+        let outcome = fixture.run("webquerytest", &[("pairs", &["web.json"]), ("answers", &["answers.txt"])]);
         check(outcome.parts[0].means()["accuracy"], 2.0 / 3.0);
         assert!(outcome.discrepancies.is_empty());
-        let files = fixture.files(&[
-            ("pairs", &["web.json"]),
-            ("answers", &["answers.txt"]),
-            ("predictions", &["answers.txt"]),
-        ]);
-        check(run(&fixture.request("webquerytest", &files)).parts[0].means()["accuracy"], 1.0);
-        let files = fixture.files(&[("pairs", &["web.json"]), ("answers", &["short.txt"])]);
-        let error = fixture.error(&fixture.request("webquerytest", &files));
+        let outcome = fixture.run(
+            "webquerytest",
+            &[("pairs", &["web.json"]), ("answers", &["answers.txt"]), ("predictions", &["answers.txt"])],
+        );
+        check(outcome.parts[0].means()["accuracy"], 1.0);
+        let error = fixture.error("webquerytest", &[("pairs", &["web.json"]), ("answers", &["short.txt"])]);
         assert!(
             error.contains("short.txt: expected a line for each pair, found none for \"w-2\""),
             "{error}"

@@ -39,7 +39,6 @@ pub struct Protocol {
     pub source: &'static str,
     /// Description of ranking and measures, and departures from the source.
     pub about: &'static str,
-    /// Inputs by role.
     pub roles: &'static [Role],
     /// Default measures of rankings; empty for verdicts, whose measures are fixed.
     pub measures: &'static [Measure],
@@ -108,28 +107,23 @@ impl Protocol {
         })
     }
 
-    /// The input with this name.
     pub fn role(&self, name: &str) -> Option<&'static Role> {
         self.roles.iter().find(|role| role.name == name)
     }
 }
 
-/// An input of a protocol.
 #[derive(Debug)]
 pub struct Role {
     /// Name on the command line, without `--`.
     pub name: &'static str,
-    /// Kind of files that it names.
     pub kind: RoleKind,
     /// Names of the formats that its files may have; any if empty.
     pub formats: &'static [&'static str],
-    /// True if the input may be missing.
     pub optional: bool,
     /// Description, in lower case and without a period.
     pub about: &'static str,
 }
 
-/// Kind of files that a [`Role`] names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoleKind {
     /// Data sets: files, or directories in a layout of several files.
@@ -214,7 +208,6 @@ mod tests {
         Ok(Prepared { scorer: Box::new(LogOdds(Letters(vectors))), model: None })
     }
 
-    /// Files in a directory, and options.
     pub(super) struct Fixture {
         directory: tempfile::TempDir,
         pub(super) options: ProtocolOptions,
@@ -250,8 +243,12 @@ mod tests {
             }
         }
 
-        pub(super) fn error(&self, request: &Request<'_>) -> String {
-            super::run(request).unwrap_err().to_string()
+        pub(super) fn run(&self, name: &str, roles: &[(&str, &[&str])]) -> Outcome {
+            run(&self.request(name, &self.files(roles)))
+        }
+
+        pub(super) fn error(&self, name: &str, roles: &[(&str, &[&str])]) -> String {
+            super::run(&self.request(name, &self.files(roles))).unwrap_err().to_string()
         }
     }
 
@@ -303,23 +300,21 @@ mod tests {
     #[test]
     fn unknown_and_missing_roles_and_options_are_refused() {
         let mut fixture = Fixture::new(&[("pairs.json", r#"[{"idx":"1","doc":"a","code":"a","label":1}]"#)]);
-        let files = fixture.files(&[("queries", &["pairs.json"])]);
-        let error = fixture.error(&fixture.request("cosqa-search", &files));
+        let error = fixture.error("cosqa-search", &[("queries", &["pairs.json"])]);
         assert!(error.contains("cosqa-search needs --codes (cosqa-codes): the code base"), "{error}");
-        let files = fixture.files(&[("query", &["pairs.json"])]);
-        let error = fixture.error(&fixture.request("cosqa-search", &files));
+        let error = fixture.error("cosqa-search", &[("query", &["pairs.json"])]);
         assert!(
             error.contains("expected --queries (cosqa-retrieval), --codes (cosqa-codes), found --query"),
             "{error}"
         );
-        let files = fixture.files(&[("queries", &["pairs.json"])]);
-        let error = fixture.error(&fixture.request("query4code", &files));
+        let files: &[(&str, &[&str])] = &[("queries", &["pairs.json"])];
+        let error = fixture.error("query4code", files);
         assert!(
             error.contains("expected one of the formats query4code, cosqa-retrieval, webquery"),
             "{error}"
         );
         fixture.options.batch = Some(7);
-        let error = fixture.error(&fixture.request("query4code", &files));
+        let error = fixture.error("query4code", files);
         assert!(error.contains("batch"), "{error}");
     }
 }

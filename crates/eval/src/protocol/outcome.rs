@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 /// The result of one method under one protocol.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Name of the protocol.
     pub protocol: String,
     /// Identities of the method's models and their weights ([`Prepared::model`](crate::method::Prepared::model));
     /// `None` for a method without a model, and for predictions read from a file.
@@ -40,7 +39,6 @@ pub struct Part {
     pub queries: usize,
     /// Number of documents, or of distinct codes.
     pub documents: usize,
-    /// Values of every case.
     pub values: Values,
 }
 
@@ -54,7 +52,6 @@ pub enum Values {
     Verdicts(Verdicts),
 }
 
-/// Decisions on pairs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdicts {
     /// Pairs with a higher score are predicted to match.
@@ -63,16 +60,13 @@ pub struct Verdicts {
     pub pairs: Vec<Verdict>,
 }
 
-/// A decision on one pair.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Id of the pair.
     pub pair: String,
     /// True if the code answers the query; `None` if that is not public.
     pub truth: Option<bool>,
     /// Score of the method; higher means more likely a match.
     pub score: f64,
-    /// True if the method predicts a match.
     pub prediction: bool,
 }
 
@@ -117,7 +111,6 @@ impl Part {
         }
     }
 
-    /// Ids of the ranked queries.
     pub(super) fn query_ids(&self) -> impl Iterator<Item = &str> {
         self.evaluation()
             .into_iter()
@@ -158,7 +151,6 @@ impl Part {
 }
 
 impl Outcome {
-    /// The outcome of a method, with no figures, discrepancies and predictions yet.
     pub(super) fn new(request: &Request<'_>, model: Option<String>, parts: Vec<Part>) -> Self {
         let protocol = request.protocol.name.to_owned();
         Self {
@@ -171,9 +163,12 @@ impl Outcome {
         }
     }
 
-    /// Means of each part ([`Part::means`]) by its name.
     pub fn means(&self) -> BTreeMap<String, BTreeMap<String, f64>> {
         self.parts.iter().map(|part| (part.name.clone(), part.means())).collect()
+    }
+
+    pub(super) fn with_figures(self, figures: BTreeMap<String, f64>) -> Self {
+        Self { figures, ..self }
     }
 
     pub(super) fn with_discrepancies(mut self, numbers: &[&str]) -> Self {

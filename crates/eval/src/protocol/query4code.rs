@@ -109,7 +109,7 @@ fn read(request: &Request<'_>) -> Result<Benchmark, EvalError> {
 
 #[cfg(test)]
 mod tests {
-    use crate::protocol::tests::{Fixture, check, run};
+    use crate::protocol::tests::{Fixture, check};
 
     const QUERIES: &str = "{\"query\":\"a\",\"code\":\"\",\"relevant_ids\":[\"x\",\"y\"]}\n\
         {\"query\":\"b\",\"code\":\"\",\"relevant_ids\":\"y\"}\n";
@@ -123,13 +123,12 @@ mod tests {
             ("first.jsonl", QUERIES.lines().next().unwrap()),
             ("corpus.jsonl", CORPUS),
         ]);
-        let files = fixture.files(&[("queries", &["queries.jsonl"]), ("corpus", &["corpus.jsonl"])]);
-        let outcome = run(&fixture.request("query4code", &files));
+        let outcome =
+            fixture.run("query4code", &[("queries", &["queries.jsonl"]), ("corpus", &["corpus.jsonl"])]);
         // a: z, then x. b: the second y, which does not count, then the first.
         assert_eq!((outcome.parts[0].queries, outcome.parts[0].documents), (2, 4));
         check(outcome.figures["mrr@1000, per cent"], 50.0);
-        let files = fixture.files(&[("queries", &["first.jsonl"])]);
-        let error = fixture.error(&fixture.request("query4code", &files));
+        let error = fixture.error("query4code", &[("queries", &["first.jsonl"])]);
         assert!(error.contains("expected ids of codes of the corpus, found \"y\""), "{error}");
     }
 
@@ -138,7 +137,7 @@ mod tests {
         let pairs = r#"[{"idx":"w-1","doc":"a","code":"a"}, {"idx":"w-2","doc":"a","code":"b"},
             {"idx":"w-3","doc":"b","code":"aab"}]"#;
         let fixture = Fixture::new(&[("web.json", pairs)]);
-        let files = fixture.files(&[("queries", &["web.json"])]);
-        check(run(&fixture.request("query4code", &files)).parts[0].means()["mrr@1000"], (1.0 + 0.5) / 2.0);
+        let outcome = fixture.run("query4code", &[("queries", &["web.json"])]);
+        check(outcome.parts[0].means()["mrr@1000"], (1.0 + 0.5) / 2.0);
     }
 }

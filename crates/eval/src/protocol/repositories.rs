@@ -43,7 +43,6 @@ pub(super) static REPO_SEARCH: Protocol = Protocol {
 const TABLE: &str = "table";
 const CHECKOUTS: &str = "checkouts";
 
-/// The part of an outcome for one repository.
 fn part(repository: &RepositoryScores) -> Part {
     let queries = repository.queries.iter().enumerate();
     let evaluation = Evaluation {

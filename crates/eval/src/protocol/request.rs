@@ -52,7 +52,6 @@ impl<F: Fn(Corpus<'_>) -> Result<Prepared, EvalError>> MeasuredMethod for F {
     }
 }
 
-/// A method, and the source of its models.
 pub struct MethodWithModels<'a> {
     pub method: &'a Method,
     pub load: &'a LoadModel<'a>,
@@ -82,14 +81,11 @@ pub type Observe<'a> = dyn Fn(&str, &Benchmark, &Query, &[f32]) -> Result<(), Ev
 
 /// A method to measure, and the data to measure it on.
 pub struct Request<'a> {
-    /// Protocol to run.
     pub protocol: &'static Protocol,
-    /// Files or directories by names of roles.
     pub files: &'a BTreeMap<String, Vec<PathBuf>>,
     /// Split whose qrels are read from a directory: `qrels/SPLIT.tsv`.
     pub split: &'a str,
     pub options: &'a ProtocolOptions,
-    /// Method to measure.
     pub method: &'a dyn MeasuredMethod,
     /// Called for each query that is ranked.
     pub observe: Option<&'a Observe<'a>>,
@@ -192,7 +188,6 @@ impl ProtocolOptions {
         options.into_iter().filter_map(|(name, is_set)| is_set.then_some(name)).collect()
     }
 
-    /// The seeds, or the protocol's default.
     pub(super) fn seeds(&self, default: u32) -> Vec<u32> {
         if self.seeds.is_empty() { vec![default] } else { self.seeds.clone() }
     }
@@ -228,7 +223,12 @@ impl Request<'_> {
             });
         }
         match protocol.roles.iter().find(|role| !role.optional && !self.has(role.name)) {
-            Some(role) => Err(self.missing(role)),
+            Some(role) => Err(EvalError::MissingRole {
+                protocol: protocol.name,
+                role: role.name,
+                formats: role.formats_text(),
+                about: role.about,
+            }),
             None => Ok(()),
         }
     }
@@ -239,18 +239,8 @@ impl Request<'_> {
         if measures.is_empty() { self.protocol.measures.to_vec() } else { measures.clone() }
     }
 
-    /// Returns true if a role has files.
     pub(super) fn has(&self, role: &str) -> bool {
         self.files.get(role).is_some_and(|paths| !paths.is_empty())
-    }
-
-    fn missing(&self, role: &Role) -> EvalError {
-        EvalError::MissingRole {
-            protocol: self.protocol.name,
-            role: role.name,
-            formats: role.formats_text(),
-            about: role.about,
-        }
     }
 
     /// The error for a missing input of several alternative roles.
@@ -280,7 +270,6 @@ impl Request<'_> {
         Ok(sources(paths, single, self.split)?)
     }
 
-    /// The files of some roles as one benchmark.
     pub(super) fn benchmark(
         &self,
         roles: &[&str],

@@ -80,7 +80,6 @@ impl fmt::Display for Grep {
     }
 }
 
-/// The files of a tree, for searching their texts.
 pub struct Files(Vec<File>);
 
 struct File {
@@ -107,7 +106,6 @@ impl Files {
     }
 }
 
-/// A policy on the files of a tree.
 pub struct GrepPolicy<'a> {
     pub grep: Grep,
     pub files: &'a Files,

@@ -24,7 +24,6 @@ pub const BUDGETS: [usize; 5] = [1_000, 2_000, 4_000, 8_000, 16_000];
 /// Tokens after which an agent stops reading.
 pub const MAX_TOKENS: usize = 64_000;
 
-/// Counts the tokens of a text.
 pub type CountTokens<'a> = &'a (dyn Fn(&str) -> usize + Sync);
 
 /// A question, and the functions of which any answers it.
@@ -39,7 +38,6 @@ pub struct Question {
     pub gold: Vec<GoldFunction>,
 }
 
-/// A function that answers a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GoldFunction {
     /// Path relative to the tree, `/` between its parts.
@@ -70,7 +68,6 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader that has read nothing yet.
     pub fn new(gold: &'a [GoldFunction], count: CountTokens<'a>) -> Self {
         let unseen = gold.iter().map(|gold| (gold.path.as_str(), gold.lines.clone())).collect();
         Self { count, gold, unseen, n_tokens: 0, answered_at: None }

@@ -14,21 +14,16 @@ use crate::localize::{Directories, Outcome, each_commit};
 use crate::method::{LoadModel, Method};
 use crate::repo_search::{indexed_directory, searching};
 
-/// A tree that is asked about.
 #[derive(Clone, Copy)]
 pub struct AskedTree<'a> {
-    /// The directory with its files.
     pub root: &'a Path,
     /// The directory of its index, which is up to date.
     pub index_directory: &'a Path,
-    /// The index, open.
     pub index: &'a Index,
-    /// The model that it is searched with.
     pub embedder: Option<&'a Arc<dyn Embedder>>,
     pub ranking: &'a RankingWeights,
 }
 
-/// Answers the questions about a tree.
 pub type Ask<'a> = &'a mut dyn FnMut(AskedTree<'_>, &[Question]) -> Result<Vec<Read>, EvalError>;
 
 /// Asks the questions of a table whose targets are lines, each about the checkout of its repository.

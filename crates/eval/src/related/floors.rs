@@ -6,7 +6,6 @@ use quarry_related::{PlaceFeatures, Sources};
 use super::DEPTH;
 use crate::EvalError;
 
-/// Their names.
 pub const FLOORS: [&str; 7] = [
     "same name",
     "same file",

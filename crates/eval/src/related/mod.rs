@@ -37,12 +37,10 @@ const MIN_EARLIER: usize = 50;
 /// Number of top places kept of each ranking.
 pub const DEPTH: usize = 50;
 
-/// Sampling options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelatedOptions {
     /// Maximum number of commits sampled per repository.
     pub samples: usize,
-    /// Maximum number of commits that are read.
     pub commits: usize,
     /// Maximum number of files in a tree; larger repositories are omitted.
     pub max_files: usize,
@@ -54,12 +52,10 @@ impl Default for RelatedOptions {
     }
 }
 
-/// A place of a tree.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SampledPlace {
     /// Number of its file.
     pub file: u32,
-    /// Kind of place.
     pub class: Class,
     /// True if there is evidence, so that the place would be shown.
     pub has_evidence: bool,
@@ -70,7 +66,6 @@ pub struct SampledPlace {
 /// A function that a commit changed, with all places of the tree before it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Sample {
-    /// The commit.
     pub commit: String,
     /// Position of the function among `places`.
     pub target: u32,
@@ -78,7 +73,6 @@ pub struct Sample {
     pub gold: Vec<u32>,
     /// Numbers of the files that the commit changed.
     pub files: Vec<u32>,
-    /// All places.
     pub places: Vec<SampledPlace>,
     /// The first places by each of [`FLOORS`].
     pub floors: Vec<Vec<u32>>,
@@ -95,16 +89,13 @@ impl Sample {
     }
 }
 
-/// The samples of a repository.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct RepositorySamples {
     version: u32,
     features: Vec<String>,
-    /// Its name.
     pub name: String,
     /// The most frequent language among the repository's files.
     pub language: String,
-    /// The samples.
     pub samples: Vec<Sample>,
 }
 
@@ -269,33 +260,12 @@ impl RepositorySamples {
 
 #[cfg(test)]
 mod tests {
-    use quarry_embed::{EmbedError, Vectors};
     use quarry_metrics::significance::Bootstrap;
     use quarry_related::Scorer;
     use quarry_test_support::git::GitRepository;
 
     use super::*;
-
-    /// Knows nothing.
-    struct Same;
-
-    impl Embedder for Same {
-        fn id(&self) -> &str {
-            "same"
-        }
-
-        fn dimension(&self) -> usize {
-            2
-        }
-
-        fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-            Ok(Vectors { values: [1.0, 0.0].repeat(texts.len()), dimension: 2 })
-        }
-
-        fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-            self.embed_documents(texts)
-        }
-    }
+    use crate::method::tests::TestEmbedder;
 
     /// Of 60 commits, every other one changes a function, its test and a function elsewhere.
     #[test]
@@ -314,7 +284,7 @@ mod tests {
                 files.iter().map(|(path, text)| (*path, Some(text.as_str()))).collect();
             repository.commit("Change", &files);
         }
-        let model: Arc<dyn Embedder> = Arc::new(Same);
+        let model = TestEmbedder::shared("same", |_| [1.0, 0.0], |_| [1.0, 0.0]);
         let options = RelatedOptions { samples: 16, ..RelatedOptions::default() };
         let work = directory.path().join("work");
         let read = || samples(&clone, "repo", &work, &model, &options, &|| {}).unwrap();

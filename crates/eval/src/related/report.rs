@@ -13,7 +13,6 @@ use crate::EvalError;
 /// Number of top places in which answers count as found.
 const AMONG: usize = 10;
 
-/// Number of probability bins.
 const N_BINS: usize = 10;
 
 /// Probability from which a place is shown as likely.
@@ -32,7 +31,6 @@ pub enum QuestionKind {
 }
 
 impl QuestionKind {
-    /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Tests, Self::Others];
 
     fn is_place(self, class: Class) -> bool {

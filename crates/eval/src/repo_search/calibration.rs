@@ -22,21 +22,17 @@ const PENALTY: f64 = 1e-5;
 /// Upper bounds of the word counts that form a class of descriptions of similar length.
 const LENGTHS: [usize; 6] = [3, 5, 7, 9, 11, 14];
 
-/// Number of bins of a reliability diagram.
 const BINS: usize = 10;
 
 /// One search, with the truth about its query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// Number of the repository.
     pub repository: usize,
     /// True if the question has an answer in the repository.
     pub answerable: bool,
     /// True if an answer is among the first ten results.
     pub found: bool,
-    /// Number of words of the query.
     pub words: usize,
-    /// Evidence of the search.
     pub evidence: Evidence,
 }
 
@@ -130,7 +126,6 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Measures samples with their confidences.
     pub fn new(samples: &[Sample], confidences: &[f32], threshold: f32) -> Self {
         let judged = |kind: Option<QuestionKind>| -> Vec<(bool, f32)> {
             let deciding = samples.iter().zip(confidences).filter(|(sample, _)| sample.decides());

@@ -13,7 +13,6 @@ use crate::self_benchmark::tree::{self, Functions};
 use crate::self_benchmark::view::View;
 use crate::self_benchmark::{LabeledQuery, docstrings};
 
-/// The category of questions from documentation.
 pub const DOCUMENTATION: &str = "documentation";
 
 /// Maximum number of questions per repository, and the seed of their sample.
@@ -58,7 +57,6 @@ impl Documented {
         Ok(Self { repositories: found, directory })
     }
 
-    /// The directory with the copies.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }

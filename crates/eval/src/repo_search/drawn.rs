@@ -24,7 +24,6 @@ const MAX_SHARED: usize = 3;
 /// Length of a message in characters.
 const MESSAGE_CHARACTERS: std::ops::RangeInclusive<usize> = 20..=160;
 
-/// Minimum number of its words.
 const MESSAGE_WORDS: usize = 4;
 
 /// Words in the line of a message that reports a failure.

@@ -15,8 +15,8 @@ use quarry_index::{Filter, SearchRequest};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::Indexes;
 use super::documentation::DOCUMENTATION;
+use super::{Indexes, unless_empty};
 use crate::EvalError;
 use crate::spans::{CodeSpan, K, ndcg};
 use quarry_metrics::classification;
@@ -37,9 +37,7 @@ const RANKING_PENALTY: f64 = 0.003;
 
 /// A question with the candidates that a search finds.
 pub struct Question {
-    /// Index of its table.
     pub table: usize,
-    /// Short name of its repository.
     pub repository: String,
     wants_file: Option<bool>,
     teaches_ranking: bool,
@@ -109,10 +107,8 @@ impl super::Entry<'_> {
             ranking: quarry_index::RankingWeights::default(),
             filter: &filter,
         };
-        let (features, found) = match self.index.features(&request) {
-            Ok(found) => found,
-            Err(quarry_index::Error::EmptyQuery) => return Ok(None),
-            Err(error) => return Err(error.into()),
+        let Some((features, found)) = unless_empty(self.index.features(&request).map(Some))? else {
+            return Ok(None);
         };
         let mut files: HashMap<String, u32> = HashMap::new();
         let candidate = |(hit, features): (quarry_index::Hit, UnitFeatures)| {

@@ -28,7 +28,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Scores of a method on several repositories.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RepoSearchScores {
     /// Identity of the method's model and its weights, if it has one.
@@ -37,29 +36,20 @@ pub struct RepoSearchScores {
     pub repositories: Vec<RepositoryScores>,
 }
 
-/// Scores on one repository.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RepositoryScores {
-    /// Short name of the repository.
     pub name: String,
-    /// Number of units in the index.
     pub units: usize,
-    /// Time to build the index.
     pub index_time: Duration,
     /// One entry per query with an answer, in the order of the table.
     pub queries: Vec<QueryScore>,
 }
 
-/// Score of one query.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct QueryScore {
-    /// Short name of the repository.
     pub repository: String,
-    /// Category of the question.
     pub category: String,
-    /// Text of the query.
     pub query: String,
-    /// [`ndcg`] of its results.
     pub ndcg: f64,
     /// [`quarry_index::SearchResponse::confidence`].
     pub confidence: f32,
@@ -138,7 +128,6 @@ pub fn evaluate(
     indexes.scores(&indexes.ranking)
 }
 
-/// The indexes of some repositories, for evaluating their questions.
 pub struct Indexes<'a> {
     /// The ranking of the method for which they were built.
     pub ranking: RankingWeights,
@@ -154,7 +143,6 @@ struct Entry<'a> {
     _directory: TempDir,
 }
 
-/// The model and the weights with which a method searches.
 pub(crate) fn searching(
     method: &Method,
     load: &LoadModel<'_>,
@@ -243,7 +231,7 @@ impl<'a> Indexes<'a> {
         let of_repository = |(repository, entry): (usize, &Entry)| {
             let drawn = drawn::questions(&entry.index)?;
             let ask = |query: &RepositoryQuery| {
-                let response = entry.search(&query.text, &self.ranking)?;
+                let response = search(&entry.index, &query.text, &self.ranking)?;
                 let is_answer = |hit: quarry_index::Hit| {
                     let span = CodeSpan::from(hit);
                     query.targets.iter().any(|target| span.answers(target))
@@ -284,7 +272,7 @@ impl<'a> Entry<'a> {
         let mut queries = Vec::new();
         for query in self.repository.queries.iter().filter(|query| !query.targets.is_empty()) {
             let start = Instant::now();
-            let response = self.search(&query.text, ranking)?;
+            let response = search(&self.index, &query.text, ranking)?;
             let time = start.elapsed();
             let spans: Vec<CodeSpan> = response.hits.into_iter().map(CodeSpan::from).collect();
             queries.push(QueryScore {
@@ -302,10 +290,6 @@ impl<'a> Entry<'a> {
         let (name, units) = (name.clone(), self.index.n_units());
         Ok(RepositoryScores { name, units, index_time: self.index_time, queries })
     }
-
-    fn search(&self, query: &str, ranking: &RankingWeights) -> Result<SearchResponse, EvalError> {
-        search(&self.index, query, ranking)
-    }
 }
 
 /// The first [`K`] results of a query.
@@ -315,11 +299,14 @@ pub(crate) fn search(
     ranking: &RankingWeights,
 ) -> Result<SearchResponse, EvalError> {
     let request = SearchRequest { query, limit: K, ranking: ranking.clone(), filter: &Filter::default() };
-    match index.search(&request) {
-        Ok(response) => Ok(response),
-        // An empty query finds nothing.
-        Err(quarry_index::Error::EmptyQuery) => Ok(SearchResponse::default()),
-        Err(error) => Err(error.into()),
+    unless_empty(index.search(&request))
+}
+
+/// What a search found: nothing if the query is empty.
+pub(crate) fn unless_empty<T: Default>(found: Result<T, quarry_index::Error>) -> Result<T, EvalError> {
+    match found {
+        Err(quarry_index::Error::EmptyQuery) => Ok(T::default()),
+        found => Ok(found?),
     }
 }
 
@@ -361,7 +348,7 @@ impl RepoSearchScores {
                         intervals,
                         units: repository.units,
                         index_ms: milliseconds(repository.index_time),
-                        query_ms: median_ms(&repository.queries),
+                        query_ms: median_ms(repository.queries.iter().map(|query| query.time)),
                     })
                 })
                 .collect::<Result<_, EvalError>>()?,
@@ -369,7 +356,7 @@ impl RepoSearchScores {
                 .into_iter()
                 .map(|(category, values)| (category, mean(&[&values])))
                 .collect(),
-            query_ms: median_ms(queries()),
+            query_ms: median_ms(queries().map(|query| query.time)),
         })
     }
 }
@@ -384,13 +371,14 @@ fn mean_and_interval(
     Ok((ByName::from([(MEASURE.to_string(), mean(strata))]), ByName::from([(MEASURE.to_string(), interval)])))
 }
 
-fn median_ms<'a>(queries: impl IntoIterator<Item = &'a QueryScore>) -> f64 {
-    let mut times: Vec<Duration> = queries.into_iter().map(|query| query.time).collect();
+/// The larger middle one of an even number; 0 without times.
+pub(crate) fn median_ms(times: impl Iterator<Item = Duration>) -> f64 {
+    let mut times: Vec<Duration> = times.collect();
     times.sort_unstable();
     times.get(times.len() / 2).copied().map_or(0.0, milliseconds)
 }
 
-fn milliseconds(duration: Duration) -> f64 {
+pub(crate) fn milliseconds(duration: Duration) -> f64 {
     duration.as_micros() as f64 / 1000.0
 }
 

@@ -15,11 +15,9 @@ use quarry_metrics::significance::mean;
 
 /// A tuned parameter of a ranking.
 pub struct Parameter {
-    /// The name of the field.
     pub name: &'static str,
     /// Possible values, ascending.
     pub values: &'static [f32],
-    /// The value that switches it off.
     pub off: f32,
     get: fn(&RankingWeights) -> f32,
     pub(crate) set: fn(&mut RankingWeights, f32),
@@ -107,7 +105,6 @@ pub struct Ablated {
 struct Memory<'a> {
     indexes: &'a Indexes<'a>,
     parameters: &'a [Parameter],
-    /// Weight of each repository in the mean.
     weights: &'a [f64],
     /// By the values of the parameters as bits.
     known: HashMap<Vec<u32>, Vec<Vec<f64>>>,

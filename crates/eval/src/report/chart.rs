@@ -3,20 +3,17 @@
 use maud::{Markup, html};
 use quarry_text::counted;
 
-/// A named value with its interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bar {
     pub label: String,
     /// Length of the bar, 0 to 1.
     pub value: f64,
-    /// Ends of its interval, if it has one.
     pub interval: Option<(f64, f64)>,
 }
 
 /// Named points; those of at least 5 cases are joined by a line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Name of the line.
     pub label: String,
     /// Points from left to right: position, height from 0 to 1, and number of cases.
     pub points: Vec<(f64, f64, usize)>,
@@ -25,7 +22,6 @@ pub struct Series {
 /// Named points of any heights from 0, joined by a line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// Name of the line.
     pub label: String,
     /// Position and height of each point, from left to right.
     pub points: Vec<(f64, f64)>,
@@ -37,7 +33,6 @@ const CROWDED: usize = 40;
 /// Minimum number of cases of a point for a curve to go through it: a mean of fewer cases is mostly chance.
 const JOINED: usize = 5;
 
-/// Number of colors of the style sheet.
 const COLORS: usize = 8;
 
 fn color(index: usize) -> String {
@@ -112,8 +107,7 @@ pub fn scatter(x_label: &str, y_label: &str, values: &[(f64, f64)]) -> Markup {
         *counts.entry(((x * STEPS).round() as i64, (y * STEPS).round() as i64)).or_default() += 1;
     }
     let frame = Frame::unit(x_label, y_label);
-    html! {
-        (frame.open(&format!("{y_label} against {x_label}, query by query"), html! {
+    frame.open(&format!("{y_label} against {x_label}, query by query"), html! {
             line.diagonal x1=(fixed(frame.x(0.0))) y1=(fixed(frame.y(0.0))) x2=(fixed(frame.x(1.0))) y2=(fixed(frame.y(1.0))) {}
             @for ((x, y), count) in &counts {
                 @let (x, y) = (*x as f64 / STEPS, *y as f64 / STEPS);
@@ -122,8 +116,7 @@ pub fn scatter(x_label: &str, y_label: &str, values: &[(f64, f64)]) -> Markup {
                     title { (format!("{}: {x_label} {x:.2}, {y_label} {y:.2}", counted(*count, "query"))) }
                 }
             }
-        }))
-    }
+        })
 }
 
 /// Lines over a common horizontal axis of integers.
@@ -144,8 +137,7 @@ fn curves_svg(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> M
         whole: true,
         top: 1.0,
     };
-    html! {
-        (frame.open(title, html! {
+    frame.open(title, html! {
             @for (index, series) in series.iter().enumerate() {
                 @let joined = series.points.iter().filter(|(_, _, count)| *count >= JOINED);
                 @let path: Vec<String> = joined.map(|(x, y, _)| format!("{},{}", fixed(frame.x(*x)), fixed(frame.y(*y)))).collect();
@@ -156,8 +148,7 @@ fn curves_svg(title: &str, x_label: &str, y_label: &str, series: &[Series]) -> M
                     }
                 }
             }
-        }))
-    }
+        })
 }
 
 /// Lines over a common horizontal axis of integers, with heights from 0 to a round number above the maximum.

@@ -9,12 +9,9 @@ use super::document::{ServedPage, served_document};
 use super::html::moved_query;
 use crate::plan::{Moved, RankedQuery, Results};
 
-/// Queries on a page.
 const ON_A_PAGE: usize = 20;
-/// The id of the form.
 const FORM: &str = "choices";
 
-/// The order of the queries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
     /// The largest differences first.
@@ -29,7 +26,6 @@ pub enum Order {
 }
 
 impl Order {
-    /// All, with their names.
     pub const ALL: [(&str, Self); 4] = [
         ("differences", Self::Differences),
         ("gains", Self::Gains),
@@ -37,7 +33,6 @@ impl Order {
         ("ids", Self::Ids),
     ];
 
-    /// Sort key of a difference.
     fn key(self, difference: f64) -> f64 {
         match self {
             Self::Differences => -difference.abs(),
@@ -48,16 +43,12 @@ impl Order {
     }
 }
 
-/// The comparison, and the queries that are shown.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Question {
     /// Number of the data set.
     pub dataset: usize,
-    /// Number of its part.
     pub part: usize,
-    /// Numbers of the two methods.
     pub methods: [usize; 2],
-    /// The order of the queries.
     pub order: Order,
     /// Words that the text of a query must contain, in any case; empty for all queries.
     pub words: String,

@@ -6,7 +6,6 @@ use crate::plan::{DatasetResults, Moved, PartResults, RELIABILITY, Results};
 use maud::{Markup, PreEscaped, html};
 use pulldown_cmark::{Event, Parser};
 
-/// The whole page.
 pub fn page(results: &Results) -> String {
     let (header, main) = parts(results, None);
     document::document(&results.title, &header, &main)

@@ -14,7 +14,6 @@ pub struct TrainingRun {
     pub epochs: Vec<TrainedEpoch>,
 }
 
-/// An epoch of a training run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TrainedEpoch {
     /// Counted from 1.

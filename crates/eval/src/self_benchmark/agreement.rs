@@ -94,7 +94,6 @@ pub fn agreement(
         .collect()
 }
 
-/// Means of the variants in one repository.
 struct Pair {
     questions: usize,
     source: Vec<f64>,

@@ -20,7 +20,6 @@ pub fn question(header: &Header) -> Option<String> {
     question_of_commit(header, Scopes::Kept).ok()
 }
 
-/// Collects queries from commits.
 pub struct CommitQuestions<'a> {
     functions: &'a Functions<'a>,
     /// Indices of functions by path and name.
@@ -31,7 +30,6 @@ pub struct CommitQuestions<'a> {
 }
 
 impl<'a> CommitQuestions<'a> {
-    /// For the functions of the searched tree.
     pub fn new(functions: &'a Functions<'a>) -> Self {
         let mut by_name: HashMap<(&str, &str), Vec<usize>> = HashMap::new();
         for (number, function) in functions.all.iter().enumerate() {
@@ -47,16 +45,10 @@ impl<'a> CommitQuestions<'a> {
     }
 
     /// Number of queries so far.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.questions.queries.len()
     }
 
-    /// Returns true until the first query is added.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Adds the queries of some commits.
     pub fn add(&mut self, commits: &[Commit]) {
         use rayon::prelude::*;
         let changed: Vec<Vec<(&str, String)>> = commits.par_iter().map(changed_functions).collect();

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use quarry_corpus::formats::{Document, Query};
 use quarry_embed::Embedder;
-use quarry_index::lexical::{Groups, LexicalIndex, LexicalText};
+use quarry_index::lexical::{LexicalIndex, LexicalText};
 use quarry_index::rules::path_parts;
 use quarry_index::{Filter, Hit, Index, OpenOptions, RankingWeights};
-use quarry_text::TermRules;
 use rayon::prelude::*;
 
 use super::tree::SourceFile;
@@ -17,21 +16,18 @@ use super::variants::{Shortened, Variant, VariantMethod, VariantModel};
 use super::view::View;
 use super::{LabeledQuery, QuerySet};
 use crate::EvalError;
-use crate::method::{BagOfWords, Corpus, LoadModel, ModelName, Scorer, Vocabulary};
+use crate::method::{BagOfWords, Bm25, Corpus, LoadModel, ModelName, Scorer, Vocabulary};
 use crate::repo_search::search;
 use crate::spans::{CodeSpan, K};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
-    /// A view is being indexed.
     Indexing,
     /// A query was searched with a variant.
     Asked,
 }
 
-/// A repository, and the models for searching it.
 pub struct Repository<'a> {
-    /// Root directory.
     pub root: &'a Path,
     /// Files below the root ([`super::tree::read`]).
     pub files: &'a [SourceFile],
@@ -40,11 +36,9 @@ pub struct Repository<'a> {
     pub model: Option<&'a Path>,
 }
 
-/// Units of a view, as they are indexed.
 pub struct Units {
     /// Path, lines and name of each.
     pub hits: Vec<Hit>,
-    /// Source text of each.
     pub texts: Vec<String>,
 }
 
@@ -165,7 +159,7 @@ pub fn measure<T: Send + Clone>(
 /// Finds spans of code, best first, at most [`K`].
 enum Finder<'a> {
     Search(&'a Index, &'a RankingWeights),
-    Documents(&'a Units, Box<dyn Scorer + 'a>),
+    Documents(&'a Units, Box<dyn Scorer>),
 }
 
 impl Finder<'_> {
@@ -195,39 +189,22 @@ fn best(scores: &[f32]) -> Vec<usize> {
     found
 }
 
-fn document_scorer<'a>(
-    units: &'a Units,
+fn document_scorer(
+    units: &Units,
     method: VariantMethod,
-    ranking: &'a RankingWeights,
-) -> Result<Box<dyn Scorer + 'a>, EvalError> {
+    ranking: &RankingWeights,
+) -> Result<Box<dyn Scorer>, EvalError> {
     if let VariantMethod::Bm25(rules) = method {
         let texts = units.hits.iter().zip(&units.texts).map(|(hit, text)| {
             let parts = path_parts(&hit.path);
             let (file, directory) = (parts.stem, parts.directory);
             LexicalText { name: &hit.name, file, directory, body: text.into(), ..LexicalText::default() }
         });
-        return Ok(Box::new(Bm25 { index: LexicalIndex::in_memory_by(rules, texts)?, rules, ranking }));
+        let index = LexicalIndex::in_memory_by(rules, texts)?;
+        return Ok(Box::new(Bm25 { index, rules, ranking: ranking.clone() }));
     }
     let document = |text: &String| Document::new(String::new(), text.clone());
     let documents: Vec<Document> = units.texts.iter().map(document).collect();
     let corpus = Corpus::from(documents.as_slice());
     Ok(Box::new(BagOfWords::new(corpus, Vocabulary::Corpus, BagOfWords::VOCABULARY_SIZE)?))
-}
-
-/// BM25F over units, with any rules for terms.
-struct Bm25<'a> {
-    index: LexicalIndex,
-    rules: TermRules,
-    ranking: &'a RankingWeights,
-}
-
-impl Scorer for Bm25<'_> {
-    fn scores(&self, queries: &[&Query]) -> Result<Vec<Vec<f32>>, EvalError> {
-        let no_groups = Groups { of_text: &[], lengths: &[] };
-        let score = |query: &&Query| {
-            let terms = self.rules.query_terms(&query.text);
-            Ok(self.index.scores(&terms, &self.ranking.bm25f, no_groups)?.texts)
-        };
-        queries.iter().map(score).collect()
-    }
 }

@@ -14,7 +14,6 @@ use super::{LabeledQuery, QuerySet, QuerySource, Questions};
 /// Questions of a repository in two parts that share no function.
 #[derive(Debug, Clone, Default)]
 pub struct HoldOut {
-    /// Questions to learn from.
     pub learned: Vec<Lesson>,
     /// Questions to decide by; sets without any are left out.
     pub held_out: Vec<QuerySet>,
@@ -22,11 +21,9 @@ pub struct HoldOut {
     pub mixed: usize,
 }
 
-/// A question to learn from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lesson {
     pub source: QuerySource,
-    /// Text of the question.
     pub text: String,
     /// Indices of the functions that answer it, one of each group of near-duplicates.
     pub functions: Vec<usize>,

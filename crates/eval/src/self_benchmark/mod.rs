@@ -65,7 +65,6 @@ impl fmt::Display for QuerySource {
     }
 }
 
-/// A query and its answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabeledQuery {
     pub text: String,
@@ -126,22 +125,18 @@ impl Questions {
 /// Queries of one source, and the view in which their answers are searched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuerySet {
-    /// Source of the queries.
     pub source: QuerySource,
     /// Text hidden from search.
     pub view: View,
-    /// The queries.
     pub questions: Questions,
 }
 
-/// Options for creating a self-benchmark.
 #[derive(Debug, Clone)]
 pub struct SelfBenchmarkOptions {
     /// Sources of queries, without duplicates.
     pub sources: Vec<QuerySource>,
     /// Maximum number of queries per source: a random sample of documentation and tests, the newest commits.
     pub queries: usize,
-    /// Seed of the sample.
     pub seed: u64,
     /// The part of a function's documentation that becomes the query.
     pub extent: Extent,
@@ -149,7 +144,6 @@ pub struct SelfBenchmarkOptions {
     pub keeps_docs: bool,
     /// If true, names of functions are hidden when documentation is the query.
     pub hides_names: bool,
-    /// Extent of the history that is read.
     pub history: HistoryOptions,
 }
 
@@ -167,7 +161,6 @@ impl Default for SelfBenchmarkOptions {
     }
 }
 
-/// A self-benchmark of a repository.
 #[derive(Debug, Clone, Default)]
 pub struct SelfBenchmark {
     /// Non-empty sets of queries.
@@ -227,7 +220,6 @@ pub fn questions_about(
     benchmark
 }
 
-/// Number of commits that are parsed together.
 const COMMITS_PER_BATCH: usize = 64;
 
 fn from_history(

@@ -15,7 +15,6 @@ use quarry_metrics::significance::{
 };
 use quarry_metrics::table::{Sections, Table};
 
-/// Level of significance.
 const SIGNIFICANCE: f64 = 0.05;
 
 /// The comparison of all variants, by source of queries.
@@ -273,7 +272,6 @@ impl SelfBenchmarkReport {
         Sections::new().table(self.table()).text(format!("{words}\n{}", self.advice.text()))
     }
 
-    /// Legend of the table.
     pub(super) fn legend(&self) -> String {
         format!(
             "* significantly better than the second best, + than {0:?}, - significantly worse than {0:?} (paired randomization, \
@@ -321,7 +319,6 @@ impl SourceReport {
 }
 
 impl Advice {
-    /// The recommendation as a sentence.
     pub fn text(&self) -> String {
         match self {
             Advice::KeepDefault { detectable } => {

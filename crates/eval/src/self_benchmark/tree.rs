@@ -13,17 +13,14 @@ use quarry_text::near::NearIndex;
 use quarry_walk::{self as walk, FileFlags, WalkError, WalkOptions};
 use rayon::prelude::*;
 
-/// Similarity threshold for near-duplicates.
 const DUPLICATE_SIMILARITY: f64 = 0.9;
 
-/// A file with its units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceFile {
     /// Path relative to the root, `/` between parts.
     pub path: String,
     /// Properties such as generated or test.
     pub flags: FileFlags,
-    /// Its text.
     pub bytes: Vec<u8>,
     /// Its units, ascending.
     pub units: Vec<Unit>,
@@ -32,7 +29,6 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
-    /// Splits a file into units.
     pub fn new(path: &str, language: Language, flags: FileFlags, text: SourceText) -> Self {
         let (extraction, references) = if language.is_notebook() {
             (text.extract(language), References::default())
@@ -43,7 +39,6 @@ impl SourceFile {
         Self { path: path.to_owned(), flags, bytes, units, calls: references.calls }
     }
 
-    /// Returns whether a unit of it is part of a test.
     pub fn is_test(&self, unit: &Unit) -> bool {
         unit.is_test || self.flags.contains(FileFlags::TEST)
     }
@@ -106,7 +101,6 @@ pub struct Functions<'a> {
 }
 
 impl<'a> Functions<'a> {
-    /// Collects the functions of some files.
     pub fn collect(files: &'a [SourceFile]) -> Self {
         let mut all: Vec<Function<'a>> = files
             .par_iter()
@@ -171,7 +165,6 @@ fn function(file: &SourceFile, number: usize) -> Option<Function<'_>> {
     Some(Function { file, unit, lines: (unit.start_line, last.end_line), code, equal_to: 0 })
 }
 
-/// Returns whether a unit is a function or a method.
 pub fn is_function(unit: &Unit) -> bool {
     matches!(unit.kind, UnitKind::Function | UnitKind::Method)
 }

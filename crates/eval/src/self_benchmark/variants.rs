@@ -10,15 +10,11 @@ use serde::Deserialize;
 use crate::EvalError;
 use quarry_metrics::MetricsError;
 
-/// The text of the table.
 const TABLE: &str = include_str!("variants.toml");
 
-/// A method with its ranking.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variant {
-    /// Name in results.
     pub name: String,
-    /// Description in a few words.
     pub about: String,
     pub method: VariantMethod,
     /// Weights of the ranking; if units are documents, only the parameters of BM25F are used.
@@ -37,7 +33,6 @@ pub enum VariantMethod {
     Bm25(TermRules),
 }
 
-/// The model of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VariantModel {
     /// True for the model given by the user, false for the built-in one.

@@ -83,9 +83,7 @@ impl Ratings {
 /// Expected disagreement.
 struct Chance {
     level: Level,
-    /// Position of each value.
     scale: Vec<f64>,
-    /// Number of ratings.
     n: f64,
     /// Sum over ordered pairs of all ratings; `None` where only one value occurs.
     disagreement: Option<f64>,

@@ -147,7 +147,6 @@ fn distinct(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// Index of a value among the distinct ones.
 fn value_index(distinct: &[f64], value: f64) -> usize {
     distinct.partition_point(|other| *other < value)
 }

@@ -116,7 +116,6 @@ impl LabelErrors {
 /// Least difference between the rates of positive labels of what answers and of what does not.
 const LEAST_GAP: f64 = 0.05;
 
-/// A judged document of a query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NoisyLabel {
     /// Its grade; 1 or more if it was labeled as an answer.

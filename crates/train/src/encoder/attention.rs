@@ -14,7 +14,6 @@ pub(super) struct Attention {
     pub n_heads: usize,
     /// The rows of each text, one text after the other.
     pub spans: Vec<Range<usize>>,
-    /// Factor of the scores.
     pub scale: f32,
     /// Share of the weights of attention that are dropped, and what decides which.
     pub dropout: (f32, u64),

@@ -17,7 +17,6 @@ use crate::TrainError;
 pub(super) struct State {
     /// Steps of the optimizer that are done.
     pub step: u64,
-    /// Values of the parameters.
     pub values: Vec<Vec<f32>>,
     /// The optimizer's means.
     pub moments: Vec<Moments>,
@@ -25,7 +24,6 @@ pub(super) struct State {
     pub average: Option<Vec<Vec<f32>>>,
     /// Losses of the epoch that is under way.
     pub losses: Mean,
-    /// Losses of the whole run.
     pub curve: Curve,
     /// The best epoch so far and its values.
     pub best: Option<(Evaluation, Vec<Vec<f32>>)>,
@@ -33,7 +31,6 @@ pub(super) struct State {
 }
 
 impl State {
-    /// The values that are measured and kept.
     pub(super) fn measured(&self) -> &Vec<Vec<f32>> {
         self.average.as_ref().unwrap_or(&self.values)
     }
@@ -72,7 +69,6 @@ const RUN_FILES: [&str; 3] = [LOCK_FILE, "checkpoint.new", "report.html"];
 /// Prefixes of files that are written under another name first: those of safetensors, and the page.
 const PARTIAL: [&str; 2] = [".tmp", ".partial-"];
 
-/// Name of the file with the state of a run.
 const CHECKPOINT_FILE: &str = "checkpoint.safetensors";
 
 impl Checkpoint {
@@ -141,15 +137,23 @@ impl Checkpoint {
         }))
     }
 
-    /// Replaces the kept state.
     pub(super) fn write(&self, state: &State) -> Result<(), TrainError> {
         // In the order in which they are read.
-        let hashed = state.values.iter().chain(state.moments.iter().map(|moments| &moments.first));
-        let hashed = hashed.chain(state.moments.iter().map(|moments| &moments.second));
-        let hashed = hashed.chain(state.average.iter().flatten());
-        let hashed = hashed.chain(state.best.iter().flat_map(|(_, best)| best));
-        let mut hash = Xxh3::new();
-        hashed.for_each(|values| hash.update(bytemuck::cast_slice(values)));
+        let mut groups: Vec<(&str, Vec<&Vec<f32>>)> = vec![
+            ("values", state.values.iter().collect()),
+            ("first", state.moments.iter().map(|moments| &moments.first).collect()),
+            ("second", state.moments.iter().map(|moments| &moments.second).collect()),
+        ];
+        groups.extend(state.average.iter().map(|average| ("average", average.iter().collect())));
+        groups.extend(state.best.iter().map(|(_, best)| ("best", best.iter().collect())));
+        let (mut hash, mut tensors) = (Xxh3::new(), HashMap::new());
+        for (name, group) in groups {
+            for (at, values) in group.into_iter().enumerate() {
+                hash.update(bytemuck::cast_slice(values));
+                let tensor = Tensor::from_slice(values, values.len(), &Device::Cpu)?;
+                tensors.insert(format!("{name}.{at}"), tensor);
+            }
+        }
         let head = Head {
             hash: hash.digest(),
             settings: self.settings.clone(),
@@ -161,25 +165,8 @@ impl Checkpoint {
             evaluations: state.evaluations.clone(),
         };
         let head = serde_json::to_vec(&head).map_err(|error| TrainError::file(&self.path, error))?;
-        let mut tensors = HashMap::new();
         let n = head.len();
         tensors.insert(HEAD.to_owned(), Tensor::from_vec(head, n, &Device::Cpu)?);
-        let mut group = |name: &str, all: &mut dyn Iterator<Item = &Vec<f32>>| -> candle_core::Result<()> {
-            for (at, values) in all.enumerate() {
-                let tensor = Tensor::from_slice(values, values.len(), &Device::Cpu)?;
-                tensors.insert(format!("{name}.{at}"), tensor);
-            }
-            Ok(())
-        };
-        group("values", &mut state.values.iter())?;
-        group("first", &mut state.moments.iter().map(|moments| &moments.first))?;
-        group("second", &mut state.moments.iter().map(|moments| &moments.second))?;
-        if let Some(average) = &state.average {
-            group("average", &mut average.iter())?;
-        }
-        if let Some((_, best)) = &state.best {
-            group("best", &mut best.iter())?;
-        }
         write_tensors(&self.path, &tensors)
     }
 

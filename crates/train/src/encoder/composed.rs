@@ -68,7 +68,6 @@ pub(super) fn attention(attention: &Attention, n: usize, rows: &Tensor, biases: 
     weights.matmul(&value)?.transpose(1, 2)?.reshape((n_rows, n_heads * width))
 }
 
-/// Drops the weights that [`Attention`] drops.
 fn drop_weights(attention: &Attention, n: usize, weights: &Tensor) -> Result<Tensor> {
     let mut kept = vec![0u8; weights.elem_count()];
     kept.par_chunks_mut((n * n).max(1)).enumerate().for_each(|(number, kept)| {

@@ -29,12 +29,10 @@ pub struct Row {
     pub summary: String,
     /// Origin of the code, as `owner/name`.
     pub repository: String,
-    /// License of the code.
     pub license: String,
 }
 
 impl Row {
-    /// Returns whether the code answers the query.
     pub fn answers(&self) -> bool {
         self.label != Some(0)
     }
@@ -90,20 +88,16 @@ pub fn split(rows: Vec<Row>, share: f64) -> (Vec<Row>, Vec<Row>) {
     (learned, held_out)
 }
 
-/// A pair as token ids.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Example {
     /// Tokens of the query; of query and code for a classifier.
     pub query: Vec<u32>,
     /// Number of the code in [`Examples::codes`].
     pub code: u32,
-    /// Tokens of the summary.
     pub summary: Vec<u32>,
     /// Tokens of the rewritten query, for `coclr-paper`.
     pub rewritten: Option<Vec<u32>>,
-    /// True if the code answers the query.
     pub label: bool,
-    /// Hash of the query.
     pub query_key: u64,
     /// Hash of the repository's name.
     pub repository: u64,
@@ -112,13 +106,11 @@ pub(super) struct Example {
 /// All pairs of one side of a split.
 #[derive(Debug, Default)]
 pub(super) struct Examples {
-    /// The pairs.
     pub list: Vec<Example>,
     /// Tokens of each distinct code.
     pub codes: Vec<Vec<u32>>,
     /// Texts read by a teacher: of `codes` here, and of the query of each example in `query_texts`.
     pub code_texts: Vec<String>,
-    /// Text of each example's query.
     pub query_texts: Vec<String>,
     /// Number of rows omitted because they contain special tokens of the tokenizer.
     pub n_special: usize,
@@ -142,7 +134,6 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Creates a reader for a model and the limits of a recipe.
     pub(super) fn new(model: &Trainable, settings: &Settings) -> Result<Reader, TrainError> {
         let kind = settings.objective.kind();
         let max_query =
@@ -371,7 +362,6 @@ impl Examples {
         pairs.filter(|(at, code)| seen.insert((self.list[*at].query_key, *code))).collect()
     }
 
-    /// Returns whether a code is known to answer the query of an example.
     pub(super) fn answers(&self, example: &Example, code: u32) -> bool {
         self.positives.contains(&(example.query_key, code))
     }

@@ -4,7 +4,6 @@ use candle_core::Device as Inner;
 
 use crate::TrainError;
 
-/// A device that trains networks.
 #[derive(Debug, Clone)]
 pub struct Device(Inner);
 

@@ -17,12 +17,9 @@ use crate::encoder::Row;
 /// Held-out texts that are embedded to measure how long it takes.
 const SAMPLE: usize = 32;
 
-/// Estimated duration of a run on this machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// Examples to learn from.
     pub n_examples: usize,
-    /// Steps of the optimizer.
     pub n_steps: u64,
     pub step_seconds: f64,
     /// Seconds of measuring the held-out pairs, after all epochs together.

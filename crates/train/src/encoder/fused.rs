@@ -58,6 +58,36 @@ impl LayerNorm {
         let variance = row.iter().map(|value| (value - mean) * (value - mean)).sum::<f32>() / n;
         (mean, 1.0 / (variance + self.epsilon).sqrt())
     }
+
+    /// The gradient of a row; adds to those of scale and shift.
+    fn backward(
+        &self,
+        row: &[f32],
+        scale: &[f32],
+        gradient: &[f32],
+        grad_row: &mut [f32],
+        grad_scale: &mut [f32],
+        grad_shift: &mut [f32],
+    ) {
+        let (mean, factor) = self.moments(row);
+        let (mut sum, mut product) = (0.0, 0.0);
+        let columns = row.iter().zip(scale).zip(gradient);
+        for (((value, scale), gradient), (grad_scale, grad_shift)) in
+            columns.zip(grad_scale.iter_mut().zip(grad_shift))
+        {
+            let normed = (value - mean) * factor;
+            *grad_scale += gradient * normed;
+            *grad_shift += gradient;
+            sum += gradient * scale;
+            product += gradient * scale * normed;
+        }
+        let n = row.len() as f32;
+        let (sum, product) = (sum / n, product / n);
+        for (((grad_row, value), scale), gradient) in grad_row.iter_mut().zip(row).zip(scale).zip(gradient) {
+            let normed = (value - mean) * factor;
+            *grad_row = (gradient * scale - sum - normed * product) * factor;
+        }
+    }
 }
 
 impl CustomOp3 for LayerNorm {
@@ -131,39 +161,6 @@ impl CustomOp3 for LayerNorm {
     }
 }
 
-impl LayerNorm {
-    /// The gradient of a row; adds to those of scale and shift.
-    fn backward(
-        &self,
-        row: &[f32],
-        scale: &[f32],
-        gradient: &[f32],
-        grad_row: &mut [f32],
-        grad_scale: &mut [f32],
-        grad_shift: &mut [f32],
-    ) {
-        let (mean, factor) = self.moments(row);
-        let (mut sum, mut product) = (0.0, 0.0);
-        let columns = row.iter().zip(scale).zip(gradient);
-        for (((value, scale), gradient), (grad_scale, grad_shift)) in
-            columns.zip(grad_scale.iter_mut().zip(grad_shift))
-        {
-            let normed = (value - mean) * factor;
-            *grad_scale += gradient * normed;
-            *grad_shift += gradient;
-            sum += gradient * scale;
-            product += gradient * scale * normed;
-        }
-        let n = row.len() as f32;
-        let (sum, product) = (sum / n, product / n);
-        for (((grad_row, value), scale), gradient) in grad_row.iter_mut().zip(row).zip(scale).zip(gradient) {
-            let normed = (value - mean) * factor;
-            *grad_row = (gradient * scale - sum - normed * product) * factor;
-        }
-    }
-}
-
-/// Applies GELU.
 pub(super) fn gelu(values: &Tensor) -> Result<Tensor> {
     values.contiguous()?.apply_op1(Gelu)
 }
@@ -222,7 +219,6 @@ pub(super) fn dropout(values: &Tensor, mask: DropoutMask) -> Result<Tensor> {
     values.contiguous()?.apply_op1(mask)
 }
 
-/// Mask of dropped values.
 #[derive(Clone, Copy)]
 pub(super) struct DropoutMask {
     pub(super) rate: f32,
@@ -230,7 +226,6 @@ pub(super) struct DropoutMask {
 }
 
 impl DropoutMask {
-    /// Returns whether the value of a number is kept.
     pub(super) fn keeps(self, number: usize) -> bool {
         // SplitMix64.
         let mut x = self.seed.wrapping_add((number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));

@@ -18,7 +18,6 @@ fn linear(name: &str, n_inputs: usize, n_outputs: usize, random: &mut fastrand::
     ]
 }
 
-/// The tensors of a new matcher of vectors with `dimension` columns.
 pub(super) fn new_matcher(dimension: usize, seed: u64) -> Vec<NamedTensor> {
     let mut random = fastrand::Rng::with_seed(seed);
     let dense = linear("matcher.dense", 4 * dimension, dimension, &mut random);

@@ -37,7 +37,6 @@ pub(super) enum TeacherTargets {
     Scores(HashMap<(u64, u32), f32>),
 }
 
-/// The targets of a teacher for a batch.
 enum BatchTargets {
     /// Vectors of queries and of codes.
     Vectors([Tensor; 2]),
@@ -45,13 +44,9 @@ enum BatchTargets {
     Scores(Tensor, Vec<bool>),
 }
 
-/// A network and its training objective.
 pub(super) struct Learner<'a> {
-    /// The encoder.
     pub network: &'a Network,
-    /// Weights of encoder and head.
     pub parameters: &'a Parameters,
-    /// The recipe.
     pub settings: &'a Settings,
     pub model_type: &'a str,
 }
@@ -424,7 +419,6 @@ impl Learner<'_> {
         by_parts(queries, codes, |queries, codes| match_all(self.parameters, queries, codes))
     }
 
-    /// Returns whether the label of each pair is predicted.
     pub(super) fn hits(&self, data: &Examples) -> Result<Vec<f64>> {
         let mut hits = Vec::new();
         for examples in data.list.chunks(EVALUATION_CHUNK) {

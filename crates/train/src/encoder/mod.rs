@@ -49,15 +49,11 @@ pub use teacher::Teacher;
 /// Raised when the same settings, model and pairs give other weights than before.
 pub const VERSION: u32 = 1;
 
-/// Points of the curve of a run's loss.
 pub const LOSS_POINTS: u64 = 200;
 
-/// Measurements after an epoch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
-    /// Epochs done.
     pub epoch: usize,
-    /// Steps done.
     pub step: u64,
     /// Mean loss of the epoch's steps, in nats.
     pub loss: f32,
@@ -65,10 +61,8 @@ pub struct Evaluation {
     pub value: Option<f64>,
 }
 
-/// Progress of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
-    /// Data are ready.
     Ready {
         /// Examples to learn from.
         n_examples: usize,
@@ -89,7 +83,6 @@ pub enum Progress {
         /// In all.
         all: usize,
     },
-    /// A step is done.
     Step {
         /// Counted from 1.
         step: u64,
@@ -100,7 +93,6 @@ pub enum Progress {
     Evaluated(Outcome),
 }
 
-/// The mean loss of some steps.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LossPoint {
     /// The last of them, counted from 1.
@@ -109,27 +101,21 @@ pub struct LossPoint {
     pub loss: f32,
 }
 
-/// Outcome of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// The loss over the whole run, in about [`LOSS_POINTS`] points.
     pub losses: Vec<LossPoint>,
     pub evaluations: Vec<Evaluation>,
-    /// Evaluation of the weights that were kept.
     pub kept: Option<Evaluation>,
 }
 
-/// Inputs of a run.
 pub struct Run<'a> {
-    /// The model that it begins with.
     pub model: &'a Trainable,
-    /// Pairs to learn from.
     pub rows: &'a [Row],
     /// Pairs to choose the best epoch by.
     pub held_out: &'a [Row],
     /// Codes that are ranked for the queries of these pairs, besides the pairs' own.
     pub corpus: &'a [String],
-    /// The recipe.
     pub settings: &'a Settings,
     /// A model to learn from, for the objectives that need one.
     pub teacher: Option<Teacher<'a>>,
@@ -308,7 +294,6 @@ struct Prepared {
     reader: Reader,
     examples: Examples,
     measured: Examples,
-    /// Steps of the optimizer in an epoch.
     steps_an_epoch: u64,
 }
 
@@ -374,7 +359,6 @@ impl Prepared {
     }
 }
 
-/// The examples to measure.
 fn measured(
     held_out: &[Row],
     corpus: &[String],
@@ -519,7 +503,6 @@ impl Mean {
     }
 }
 
-/// The loss over a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 struct Curve {
     points: Vec<LossPoint>,

@@ -40,7 +40,6 @@ impl Parameters {
         &self.device
     }
 
-    /// All of them.
     pub(super) fn variables(&self) -> &[Var] {
         &self.variables
     }
@@ -158,17 +157,14 @@ impl Dropout {
 /// An encoder whose weights are in [`Parameters`].
 #[derive(Debug, Clone)]
 pub(super) struct Network {
-    /// Shape of the encoder.
     pub shape: Shape,
     padding: Option<usize>,
     wiring: Wiring,
-    /// Pooling of the tokens' vectors.
     pub pooling: TrainablePooling,
     /// Columns of that vector.
     pub dimension: usize,
     /// True if the vector has length 1.
     pub cosine: bool,
-    /// Settings of late interaction, with the lengths of the recipe.
     late: Option<TokenSettings>,
 }
 
@@ -403,7 +399,6 @@ pub(super) fn first(states: &Tensor, rows: &Rows) -> Result<Tensor> {
     states.index_select(&Tensor::from_vec(starts, rows.spans.len(), states.device())?, 0)
 }
 
-/// The mean of each text's tokens.
 fn mean(states: &Tensor, rows: &Rows, texts: &[&[u32]]) -> Result<Tensor> {
     let n_rows = states.dim(0)?;
     let mut weights = vec![0.0f32; texts.len() * n_rows];

@@ -9,7 +9,6 @@ use candle_core::{DType, Device, Result, Tensor};
 /// The score of an ignored pair: its exponential is 0 relative to any other.
 const IGNORED: f32 = -1e30;
 
-/// Directions of a contrastive loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Directions {
@@ -112,7 +111,6 @@ pub fn binary_cross_entropy(logits: &Tensor, labels: &[f32]) -> Result<Tensor> {
     (softplus(logits)? - (logits * labels)?)?.mean_all()
 }
 
-/// Variant of CoCLR's loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coclr {
     /// The released code's loss for search: all positives together weigh as much as all negatives.

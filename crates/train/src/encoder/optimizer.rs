@@ -36,7 +36,6 @@ pub(super) fn schedule(decay: Decay, step: u64, warm_up: u64, n_steps: u64) -> f
     }
 }
 
-/// The settings of AdamW.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdamW {
@@ -56,17 +55,14 @@ impl Default for AdamW {
     }
 }
 
-/// The running means of one tensor.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Moments {
-    /// Running mean of gradients.
     pub first: Vec<f32>,
     /// Running mean of squared gradients.
     pub second: Vec<f32>,
 }
 
 impl Moments {
-    /// For a tensor of `n` values.
     pub fn new(n: usize) -> Moments {
         Moments { first: vec![0.0; n], second: vec![0.0; n] }
     }

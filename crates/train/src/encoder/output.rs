@@ -10,7 +10,7 @@ use quarry_transformer::trainable::{
     MATCHER_FILE, MAX_QUERY_TOKENS, NamedTensor, TOKEN_MAP, Trainable, TrainablePooling,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::checkpoint::write_tensors;
 use super::settings::{Kind, Settings};
@@ -30,25 +30,20 @@ const TAKEN_OVER: [&str; 9] = [
     "sentencepiece.bpe.model",
 ];
 
-/// Name of the file with the [`Report`] of a run, in its directory.
 const REPORT_FILE: &str = "training.json";
 
 /// Result of a finished run, as a file of its directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The recipe.
     pub settings: Settings,
     /// [`super::Device::name`] of where it ran; older versions knew the CPU alone.
     #[serde(default = "cpu")]
     pub device: String,
-    /// Examples that were learned from.
     pub n_examples: usize,
-    /// Held-out examples that were measured.
     pub n_held_out: usize,
     /// Codes that were ranked to measure them.
     pub n_codes: usize,
     pub evaluations: Vec<Evaluation>,
-    /// Evaluation of the weights that were kept.
     pub kept: Option<Evaluation>,
 }
 
@@ -100,12 +95,19 @@ pub(super) fn write_model(
         }
     }
     let kind = settings.objective.kind();
-    let read = |name: &str| -> Result<serde_json::Value, TrainError> {
-        let path = directory.join(name);
-        let text = fs::read_to_string(&path).map_err(|error| TrainError::file(&path, error))?;
-        serde_json::from_str(&text).map_err(|error| TrainError::file(&path, error))
+    let write_json = |name: &str, value: &Value| write(name, &format!("{value:#}\n"));
+    let read = |path: &Path| -> Result<Value, TrainError> {
+        let text = fs::read_to_string(path).map_err(|error| TrainError::file(path, error))?;
+        serde_json::from_str(&text).map_err(|error| TrainError::file(path, error))
     };
-    let mut config = read("config.json")?;
+    let write_modules = |modules: &[(&str, &str)]| {
+        let module = |(at, (path, kind)): (usize, &(&str, &str))| json!({ "idx": at, "name": at.to_string(), "path": path, "type": kind });
+        write_json("modules.json", &modules.iter().enumerate().map(module).collect())
+    };
+    let write_limit = |limit: usize| {
+        write_json("sentence_bert_config.json", &json!({ "max_seq_length": limit, "do_lower_case": false }))
+    };
+    let mut config = read(&directory.join("config.json"))?;
     if settings.layers > 0 {
         let name = if model.wiring.is_t5 { "num_layers" } else { "num_hidden_layers" };
         config[name] = model.shape.n_layers.into();
@@ -116,10 +118,10 @@ pub(super) fn write_model(
         config["label2id"] = json!({ "other": 0, "answer": 1 });
         config[MAX_QUERY_TOKENS] = settings.max_query_tokens.into();
         let limit = model.shape.max_tokens.unwrap_or(usize::MAX).min(settings.max_code_tokens);
-        let name = "tokenizer_config.json";
-        let mut tokenizer = if directory.join(name).exists() { read(name)? } else { json!({}) };
+        let path = directory.join("tokenizer_config.json");
+        let mut tokenizer = if path.exists() { read(&path)? } else { json!({}) };
         tokenizer["model_max_length"] = limit.into();
-        write(name, &pretty(&tokenizer))?;
+        write_json("tokenizer_config.json", &tokenizer)?;
         write("tokenizer.json", &model.pair_tokenizer().map_err(TrainError::Model)?)?;
     }
     // Any program that reads the tokenizer adds the prefix that the model was trained with.
@@ -128,19 +130,19 @@ pub(super) fn write_model(
     {
         write("tokenizer.json", &tokenizer)?;
     }
-    write("config.json", &pretty(&config))?;
+    write_json("config.json", &config)?;
     write("README.md", card)?;
     let report = serde_json::to_value(report).map_err(|error| TrainError::file(directory, error))?;
-    write(REPORT_FILE, &pretty(&report))?;
+    write_json(REPORT_FILE, &report)?;
     let (of_tokens, tensors): (Vec<&NamedTensor>, Vec<&NamedTensor>) =
         tensors.iter().partition(|tensor| tensor.name == TOKEN_MAP);
     let (head, encoder): (Vec<&NamedTensor>, Vec<&NamedTensor>) =
         tensors.into_iter().partition(|tensor| tensor.name.starts_with("matcher."));
     if let Some(late) = &model.late {
-        let modules =
-            [("", "sentence_transformers.models.Transformer"), ("1_Dense", "pylate.models.Dense.Dense")];
-        let module = |(at, (path, kind)): (usize, &(&str, &str))| json!({ "idx": at, "name": at.to_string(), "path": path, "type": kind });
-        write("modules.json", &pretty(&json!(modules.iter().enumerate().map(module).collect::<Vec<_>>())))?;
+        write_modules(&[
+            ("", "sentence_transformers.models.Transformer"),
+            ("1_Dense", "pylate.models.Dense.Dense"),
+        ])?;
         let dense = json!({
             "in_features": model.shape.hidden,
             "out_features": model.dimension,
@@ -148,21 +150,14 @@ pub(super) fn write_model(
             "activation_function": "torch.nn.modules.linear.Identity",
             "use_residual": false,
         });
-        write("1_Dense/config.json", &pretty(&dense))?;
+        write_json("1_Dense/config.json", &dense)?;
         let name = "config_sentence_transformers.json";
-        let source = model.directory.join(name);
-        let text = fs::read_to_string(&source).map_err(|error| TrainError::file(&source, error))?;
-        let mut config: serde_json::Value =
-            serde_json::from_str(&text).map_err(|error| TrainError::file(&source, error))?;
+        let mut config = read(&model.directory.join(name))?;
         // Texts are read as they were in training.
         config["query_length"] = late.lengths[0].min(settings.max_query_tokens).into();
         config["document_length"] = late.lengths[1].min(settings.max_code_tokens).into();
-        write(name, &pretty(&config))?;
-        let limit = late.lengths[1].min(settings.max_code_tokens);
-        write(
-            "sentence_bert_config.json",
-            &pretty(&json!({ "max_seq_length": limit, "do_lower_case": false })),
-        )?;
+        write_json(name, &config)?;
+        write_limit(late.lengths[1].min(settings.max_code_tokens))?;
         save(&directory.join("1_Dense/model.safetensors"), of_tokens.into_iter())?;
     } else if kind != Kind::Classifier {
         let limit = settings.max_query_tokens.max(settings.max_code_tokens);
@@ -170,7 +165,10 @@ pub(super) fn write_model(
         // The configuration of a model with a projection says that it has one; no module of other programs is it.
         let projects = model.pooling == TrainablePooling::Projection;
         let pooling = if model.pooling == TrainablePooling::Mean { "mean" } else { "cls" };
-        let mut modules = vec![("", "models.Transformer"), ("1_Pooling", "models.Pooling")];
+        let mut modules = vec![
+            ("", "sentence_transformers.models.Transformer"),
+            ("1_Pooling", "sentence_transformers.models.Pooling"),
+        ];
         let is = |mode: &str| pooling == mode;
         let pooling = json!({
             "word_embedding_dimension": model.shape.hidden,
@@ -178,21 +176,18 @@ pub(super) fn write_model(
             "pooling_mode_mean_tokens": is("mean"),
         });
         if !projects {
-            write("1_Pooling/config.json", &pretty(&pooling))?;
+            write_json("1_Pooling/config.json", &pooling)?;
         }
-        write(
-            "sentence_bert_config.json",
-            &pretty(&json!({ "max_seq_length": limit, "do_lower_case": false })),
-        )?;
+        write_limit(limit)?;
         if model.pooling == TrainablePooling::Pooler {
-            modules.push(("2_Dense", "models.Dense"));
+            modules.push(("2_Dense", "sentence_transformers.models.Dense"));
             let dense = json!({
                 "in_features": model.shape.hidden,
                 "out_features": model.shape.hidden,
                 "bias": true,
                 "activation_function": "torch.nn.modules.activation.Tanh",
             });
-            write("2_Dense/config.json", &pretty(&dense))?;
+            write_json("2_Dense/config.json", &dense)?;
             let linear: Vec<NamedTensor> = encoder
                 .iter()
                 .filter_map(|tensor| {
@@ -203,23 +198,16 @@ pub(super) fn write_model(
             save(&directory.join("2_Dense/model.safetensors"), linear.iter())?;
         }
         if cosine && !projects {
-            modules.push(("3_Normalize", "models.Normalize"));
+            modules.push(("3_Normalize", "sentence_transformers.models.Normalize"));
             fs::create_dir_all(directory.join("3_Normalize")).map_err(|error| failed(directory, error))?;
         }
-        let modules: Vec<_> = modules
-            .iter()
-            .enumerate()
-            .map(|(at, (path, kind))| {
-                json!({ "idx": at, "name": at.to_string(), "path": path, "type": format!("sentence_transformers.{kind}") })
-            })
-            .collect();
         if !projects {
-            write("modules.json", &pretty(&json!(modules)))?;
+            write_modules(&modules)?;
         }
         let prompts = json!({ "query": model.query_prompt, "document": model.document_prompt });
         let similarity = if cosine { "cosine" } else { "dot" };
         let sentence = json!({ "prompts": prompts, "similarity_fn_name": similarity });
-        write("config_sentence_transformers.json", &pretty(&sentence))?;
+        write_json("config_sentence_transformers.json", &sentence)?;
     }
     if !head.is_empty() {
         save(&directory.join(MATCHER_FILE), head.into_iter())?;
@@ -262,30 +250,21 @@ fn save<'a>(path: &Path, tensors: impl Iterator<Item = &'a NamedTensor>) -> Resu
     write_tensors(path, &tensors)
 }
 
-fn pretty(value: &serde_json::Value) -> String {
-    format!("{value:#}\n")
-}
-
 /// Content of a model's card besides its settings and results.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Provenance {
-    /// The command that trained it.
     pub command: String,
-    /// The model that training began with.
     pub base: String,
     /// The files of pairs, with a hash of each.
     pub data: Vec<(String, String)>,
-    /// Licenses of the pairs, with their numbers.
     pub licenses: Vec<(String, usize)>,
     /// Result of the check for evaluation data.
     pub leakage: String,
     /// Differences between the recipe and its paper, a sentence each.
     pub departures: Vec<String>,
-    /// Version of the program.
     pub version: String,
 }
 
-/// The card, in Markdown.
 pub(super) fn card(provenance: &Provenance, report: &Report) -> String {
     let settings = &report.settings;
     let mut text = String::from(
@@ -343,7 +322,7 @@ pub(super) fn card(provenance: &Provenance, report: &Report) -> String {
         };
         let _ = writeln!(text, "\nThe weights are those after epoch {}: {among}.", kept.epoch);
     }
-    let settings = serde_json::to_value(settings).map(|value| pretty(&value)).unwrap_or_default();
+    let settings = serde_json::to_value(settings).map(|value| format!("{value:#}\n")).unwrap_or_default();
     let _ = writeln!(text, "\n## Settings\n\n```json\n{settings}```");
     text
 }

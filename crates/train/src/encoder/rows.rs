@@ -7,7 +7,6 @@ use std::ops::Range;
 pub(super) struct Rows {
     /// The rows of each text, without those that pad it.
     pub spans: Vec<Range<usize>>,
-    /// Number of all rows.
     pub n: usize,
     /// Tokens that each text is padded to; none if texts follow each other without padding.
     pub padded_to: Option<usize>,

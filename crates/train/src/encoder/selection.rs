@@ -8,11 +8,9 @@ const CUTOFF: usize = 10;
 /// A code that answers a held-out query, and where it is ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ranked {
-    /// Hash of the query.
     pub query: u64,
     /// Number of codes that do not answer the query and score as high or higher.
     pub above: usize,
-    /// Number of the code.
     pub code: u32,
 }
 

@@ -7,7 +7,6 @@ use super::optimizer::{AdamW, Decay};
 use super::rewrite::Rewrite;
 use crate::TrainError;
 
-/// Training objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Objective {
@@ -21,7 +20,6 @@ pub enum Objective {
     /// A teacher's distribution over the codes of the batch; for a cross-encoder, over the own code and its hard
     /// negatives.
     DistillScores,
-    /// A teacher's vectors.
     DistillVectors,
     /// A matcher of query and code with binary cross-entropy on the labels.
     Siamese,
@@ -84,7 +82,6 @@ pub enum OtherPositives {
     Positive,
 }
 
-/// Source of the vectors of codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CodeVectors {
@@ -96,7 +93,6 @@ pub enum CodeVectors {
     Teacher,
 }
 
-/// Composition of batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Batches {
@@ -107,7 +103,6 @@ pub enum Batches {
     Repository,
 }
 
-/// The measure by which checkpoints are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Select {
@@ -125,7 +120,6 @@ pub enum Select {
 }
 
 impl Select {
-    /// Returns whether codes are ranked.
     #[must_use]
     pub fn ranks(self) -> bool {
         matches!(self, Select::Mrr | Select::Ndcg)
@@ -154,7 +148,6 @@ pub enum Form {
     Tokens,
 }
 
-/// A training recipe.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
@@ -164,7 +157,6 @@ pub struct Settings {
     pub options: String,
     /// Number of first layers to keep of the model; 0 for all.
     pub layers: usize,
-    /// Source of the vectors of codes, with `info-nce`.
     pub code_vectors: CodeVectors,
     /// Factor of similarities, 1 / temperature.
     pub scale: f64,
@@ -215,9 +207,7 @@ pub struct Settings {
     pub rate: f64,
     /// Number of steps over which the step size rises from 0; a share of all steps if it is less than 1.
     pub warm_up: f64,
-    /// Decay of the rate.
     pub decay: Decay,
-    /// The optimizer's other settings.
     pub optimizer: AdamW,
     /// Maximum norm of the gradient; 0 for no limit.
     pub clip: f64,
@@ -230,13 +220,11 @@ pub struct Settings {
     pub held_out: f64,
     /// Maximum number of training pairs to hold out; held-out pairs that are given are all measured.
     pub max_held_out: usize,
-    /// Choice of the best epoch.
     pub select: Select,
     /// Number of epochs without improvement after which training ends; 0 for never.
     pub patience: usize,
     /// Number of steps between two checkpoints, in addition to those after each epoch; 0 for none.
     pub checkpoint_steps: u64,
-    /// Seed of all randomness.
     pub seed: u64,
 }
 

@@ -14,10 +14,8 @@ use crate::TrainError;
 /// Queries or codes that a teacher embeds at once.
 const TEACHER_BATCH: usize = 64;
 
-/// A model to learn from.
 #[derive(Clone, Copy)]
 pub enum Teacher<'a> {
-    /// One with vectors.
     Encoder(&'a dyn Embedder),
     /// One that reads a query and a code together.
     CrossEncoder(&'a dyn PairModel),

@@ -10,7 +10,6 @@ use crate::TrainError;
 /// temperature very low.
 const SMALLEST_SUM: f32 = 1e-30;
 
-/// Gradients and loss of one batch.
 #[derive(Debug)]
 pub(super) struct Outcome {
     /// Mean loss in nats: half the cross-entropy over the rows plus half that over the columns.
@@ -143,7 +142,6 @@ pub(super) fn soften(
     Ok(((&cells + cells.t()?)? * 0.5)?.flatten_all()?.to_vec1::<f32>()?)
 }
 
-/// The inner product.
 pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut lanes = [0.0f32; 16];
     let (a_chunks, b_chunks) = (a.chunks_exact(16), b.chunks_exact(16));

@@ -30,7 +30,6 @@ impl Lists {
     }
 }
 
-/// All examples of a training run.
 #[derive(Debug)]
 pub(super) struct Examples {
     query: Lists,
@@ -56,9 +55,7 @@ pub(super) struct Examples {
 pub(super) struct Bag {
     /// End of each row in the lists below.
     pub ends: Vec<usize>,
-    /// Row of each entry.
     pub rows: Vec<u32>,
-    /// Token of each entry.
     pub tokens: Vec<u32>,
     /// Position bucket of each entry; `u8::MAX` where position does not count.
     pub buckets: Vec<u8>,
@@ -80,7 +77,6 @@ impl Bag {
         (if at == 0 { 0 } else { self.ends[at - 1] })..self.ends[at]
     }
 
-    /// Number of rows.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -90,9 +86,7 @@ impl Bag {
 /// none of the questions that they were drawn for.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(super) struct Batch {
-    /// The questions.
     pub queries: Bag,
-    /// The answers.
     pub documents: Bag,
     /// Rows with equal values ask the same question.
     pub query_hash: Vec<u64>,

@@ -25,7 +25,6 @@ use table::Table;
 use validation::Validation;
 pub use vocabulary::{Vocabulary, VocabularySize, choose};
 
-/// Grouping of examples into batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BatchesOf {
@@ -53,7 +52,6 @@ impl BatchesOf {
 pub struct Settings {
     /// Number of columns of a token vector.
     pub dimension: usize,
-    /// Tokens of the model.
     pub vocabulary: VocabularySize,
     /// Number of position weights, see [`quarry_embed::static_model::position_bucket`].
     pub positions: usize,
@@ -65,7 +63,6 @@ pub struct Settings {
     pub max_query_words: usize,
     /// Number of pairs per step.
     pub batch: usize,
-    /// Grouping of examples into batches.
     pub batches_of: BatchesOf,
     /// Number of times that each pair is seen.
     pub epochs: usize,
@@ -73,11 +70,9 @@ pub struct Settings {
     pub rate: f32,
     /// Number of steps over which the step size rises from zero.
     pub warm_up: u64,
-    /// Temperature τ of the contrastive loss.
     pub temperature: f32,
     /// Share of the target distribution that comes from the teacher, if one is given.
     pub teacher: f32,
-    /// Temperature of the teacher's distribution.
     pub teacher_temperature: f32,
     /// True to initialize token vectors with the teacher's vectors of the words.
     pub start_from_teacher: bool,
@@ -106,7 +101,6 @@ pub struct Settings {
     pub undocumented: f32,
     /// Share of repositories held out for validation.
     pub validation: f32,
-    /// Seed of all randomness.
     pub seed: u64,
 }
 
@@ -205,20 +199,16 @@ impl Settings {
     }
 }
 
-/// Progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Progress {
     /// Data are ready: numbers of training and validation pairs, of tokens, and of steps to run.
     Ready {
-        /// Number of training pairs.
         n_pairs: usize,
         /// Number of pairs of held-out repositories.
         n_validation: usize,
-        /// Number of tokens of the model.
         n_tokens: usize,
         n_steps: u64,
     },
-    /// A step is done.
     Step {
         /// Number of the step, from 1.
         step: u64,
@@ -227,7 +217,6 @@ pub enum Progress {
     },
     /// Retrieval quality on the held-out repositories.
     Validated {
-        /// Number of steps done.
         step: u64,
         /// Held-out MRR; `None` if nothing is held out.
         mrr: Option<HeldOutMrr>,
@@ -369,7 +358,6 @@ fn fits(begin: &StaticWeights, settings: &Settings) -> Result<(), TrainError> {
     Ok(())
 }
 
-/// The teacher's vectors of the examples' questions.
 struct TeacherVectors<'a> {
     dimension: usize,
     vectors: Vec<Option<&'a [f32]>>,

@@ -10,7 +10,6 @@ use super::examples::{Batch, Examples};
 use super::{HeldOutMrr, Settings, Table, query_sums};
 use quarry_source::FunctionPair;
 
-/// Maximum number of pairs that are measured.
 const MAX_PAIRS: usize = 10_000;
 /// Maximum number of questions that are asked.
 const MAX_QUERIES: usize = 2_000;

@@ -6,7 +6,6 @@ use rustc_hash::FxHashMap;
 
 use quarry_source::FunctionPair;
 
-/// Number of tokens to choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct VocabularySize {
     /// Single words.
@@ -20,7 +19,6 @@ pub struct VocabularySize {
 /// The tokens of a model: hashes by id. Those of most use to queries have the lowest ids.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Vocabulary {
-    /// Hash of each token.
     pub hashes: Vec<u64>,
     /// The tokens as text, a pair as two words with a space between.
     pub texts: Vec<String>,

@@ -127,7 +127,7 @@ fn a_run_continues_with_the_same_teacher_only() {
     }));
     assert!(stopped.is_err() && out.join("checkpoint.safetensors").exists());
     let other = TransformerModel::load(&base("tiny-roberta", "")).unwrap();
-    let error = run_with(rows(), Some(Teacher::Encoder(&other)), &path, &settings, &out, |_| {});
+    let error = run_with(rows(), &[], Some(Teacher::Encoder(&other)), &path, &settings, &out, |_| {});
     assert!(error.unwrap_err().to_string().contains("another model or teacher"));
     run(&path, &settings, &out, |_| {}).unwrap();
 }
@@ -238,25 +238,13 @@ fn the_best_epoch_is_chosen_among_the_codes_of_a_corpus() {
     let measure = |select: Select, corpus: &[String]| {
         let (_kept, out) = out();
         let settings = Settings { select, epochs: 1, ..settings() };
-        let model = Trainable::read(&base("tiny-bert", "")).unwrap();
-        let (learned, held_out) = split(rows(), settings.held_out);
         let mut n_codes = 0;
-        let run = Run {
-            model: &model,
-            rows: &learned,
-            held_out: &held_out,
-            corpus,
-            settings: &settings,
-            teacher: None,
-            device: &Device::cpu(),
-            provenance: &Provenance::default(),
-            directory: &out,
-        };
-        let outcome = train(&run, |progress| {
+        let report = |progress| {
             if let Progress::Ready { n_codes: n, .. } = progress {
                 n_codes = n;
             }
-        })?;
+        };
+        let outcome = run_with(rows(), corpus, None, &base("tiny-bert", ""), &settings, &out, report)?;
         let card = fs::read_to_string(out.join("README.md")).unwrap();
         assert!(card.contains(&format!("held-out pairs among {n_codes} codes")), "{card}");
         Ok::<_, TrainError>((outcome.kept.unwrap().value.unwrap(), n_codes))

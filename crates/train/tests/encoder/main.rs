@@ -75,11 +75,12 @@ fn run(
 ) -> Result<Outcome, TrainError> {
     let teacher = settings.needs_teacher().then(|| TransformerModel::load(base).unwrap());
     let teacher = teacher.as_ref().map(|teacher| Teacher::Encoder(teacher));
-    run_with(rows(), teacher, base, settings, out, report)
+    run_with(rows(), &[], teacher, base, settings, out, report)
 }
 
 fn run_with(
     rows: Vec<Row>,
+    corpus: &[String],
     teacher: Option<Teacher<'_>>,
     base: &Path,
     settings: &Settings,
@@ -95,7 +96,7 @@ fn run_with(
         model: &model,
         rows: &learned,
         held_out: &held_out,
-        corpus: &[],
+        corpus,
         settings,
         teacher,
         device: &Device::cpu(),
@@ -372,7 +373,7 @@ fn an_encoder_learns_the_order_of_a_cross_encoder() {
         }
     };
     let teacher = Some(Teacher::CrossEncoder(&Odd));
-    run_with(rows.clone(), teacher, &base, &settings, &out, report).unwrap();
+    run_with(rows.clone(), &[], teacher, &base, &settings, &out, report).unwrap();
     let (learned, _) = split(rows, settings.held_out);
     assert_eq!(asked, 4 * learned.len());
     let agreement = |path: &Path| {
@@ -395,7 +396,7 @@ fn an_encoder_learns_the_order_of_a_cross_encoder() {
 
     let check = |settings: &Settings, rows: Vec<Row>, part: &str| {
         let (_kept, out) = self::out();
-        let error = run_with(rows, teacher, &base, settings, &out, |_| {}).unwrap_err().to_string();
+        let error = run_with(rows, &[], teacher, &base, settings, &out, |_| {}).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     };
     check(&Settings { hard_negatives: 0, ..settings.clone() }, learned.clone(), "set hard_negatives");
@@ -495,7 +496,7 @@ fn a_classifier_needs_both_labels() {
     let rows = rows().into_iter().filter(Row::answers).collect();
     let (_kept, out) = out();
     let error =
-        run_with(rows, None, &base("tiny-bert", ""), &settings, &out, |_| {}).unwrap_err().to_string();
+        run_with(rows, &[], None, &base("tiny-bert", ""), &settings, &out, |_| {}).unwrap_err().to_string();
     assert!(error.contains("all pairs are labeled 1"), "{error}");
 }
 
@@ -605,7 +606,7 @@ fn a_classifier_skips_rows_with_special_tokens() {
                 skipped = Some(n_special);
             }
         };
-        run_with(rows, None, &base(name, ""), &settings, &out, report).unwrap();
+        run_with(rows, &[], None, &base(name, ""), &settings, &out, report).unwrap();
         assert_eq!(skipped, Some(2), "{name}");
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use rayon::prelude::*;
 use serde::Deserialize;
 
-use super::{Architecture, Classifier, Shape, Sizes, activation, check_epsilon, check_sizes, parse};
+use super::{Architecture, Classifier, Shape, Sizes, activation, check_epsilon, check_sizes, default, parse};
 use crate::attention::{Attention, Reach};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms, Positions};
 use crate::layout::{Layout, Wiring};
@@ -24,23 +24,14 @@ pub(super) struct Config {
     /// MPNet has no token types.
     #[serde(default)]
     pub type_vocab_size: usize,
-    #[serde(default = "default_epsilon")]
+    #[serde(default = "default::epsilon_12")]
     pub layer_norm_eps: f32,
-    #[serde(default = "default_activation")]
+    #[serde(default = "default::gelu")]
     pub hidden_act: String,
     pub position_embedding_type: Option<String>,
     pub pad_token_id: Option<usize>,
 }
 
-fn default_epsilon() -> f32 {
-    1e-12
-}
-
-fn default_activation() -> String {
-    "gelu".into()
-}
-
-/// The prefixes that the names of tensors may have.
 const PREFIXES: [&str; 3] = ["bert.", "roberta.", ""];
 
 struct Bert {
@@ -145,7 +136,6 @@ pub(super) fn classifier(
     Ok(Classifier { pooling: Pooling::Cls, steps })
 }
 
-/// BERT's own.
 const NAMES: Names = Names {
     query: "attention.self.query",
     key: "attention.self.key",
@@ -221,7 +211,6 @@ pub(super) struct Names {
     pub norm: &'static str,
 }
 
-/// BERT's layers.
 pub(super) fn layers(weights: &Weights, shape: &Shape, names: &Names) -> Result<Vec<Layer>, EmbedError> {
     let Shape { hidden, intermediate, .. } = *shape;
     (0..shape.n_layers)

@@ -7,7 +7,8 @@ use serde::Deserialize;
 
 use super::qwen3::{attention, feed_forward};
 use super::{
-    Architecture, Shape, Sizes, activation, check_divisor, check_epsilon, near_layers, parse, rotary,
+    Architecture, Shape, Sizes, activation, check_divisor, check_epsilon, check_unsupported, default,
+    near_layers, parse, rotary,
 };
 use crate::attention::{Reach, Rotary};
 use crate::encoder::{Encoder, Layer, Norm, Norms};
@@ -23,7 +24,7 @@ struct Config {
     #[serde(default = "default_head")]
     head_dim: usize,
     max_position_embeddings: usize,
-    #[serde(default = "default_epsilon")]
+    #[serde(default = "default::epsilon_6")]
     rms_norm_eps: f32,
     #[serde(default = "default_activation")]
     hidden_activation: String,
@@ -46,10 +47,6 @@ struct Config {
 
 fn default_head() -> usize {
     256
-}
-
-fn default_epsilon() -> f32 {
-    1e-6
 }
 
 fn default_activation() -> String {
@@ -82,19 +79,14 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, E
     let heads = ("num_attention_heads", config.sizes.num_attention_heads);
     check_divisor(path, heads, ("num_key_value_heads", config.num_key_value_heads))?;
     rotary::check_width(path, config.head_dim)?;
-    let wrong = |problem: String| Err(EmbedError::model(path, problem));
     if !(config.query_pre_attn_scalar.is_finite() && config.query_pre_attn_scalar > 0.0) {
-        return wrong("query_pre_attn_scalar is not a number above 0".into());
+        return Err(EmbedError::model(path, "query_pre_attn_scalar is not a number above 0"));
     }
     let unsupported = [
         ("attn_logit_softcapping", config.attn_logit_softcapping.is_some()),
         ("attention_bias", config.attention_bias),
     ];
-    if let Some((name, _)) = unsupported.iter().find(|(_, is_set)| *is_set) {
-        return wrong(format!(
-            "asks for {name}, which is not supported; expected a model like EmbeddingGemma"
-        ));
-    }
+    check_unsupported(path, &unsupported, "model like EmbeddingGemma")?;
     let all = config.rotary.rotary(path, "full_attention", config.rope_theta, 1_000_000.0)?;
     let near = config.rotary.rotary(path, "sliding_attention", config.rope_local_base_freq, 10_000.0)?;
     let (all, near) = if config.use_bidirectional_attention == Some(true) {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{Architecture, Shape, Sizes, activation, check_epsilon, check_sizes, parse, rotary};
+use super::{Architecture, Shape, Sizes, activation, check_epsilon, check_sizes, default, parse, rotary};
 use crate::adapters::{Adapters, LayerAdapters, LowRank};
 use crate::attention::{Attention, Reach, Rotary};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms};
@@ -20,9 +20,9 @@ struct Config {
     sizes: Sizes,
     max_position_embeddings: usize,
     type_vocab_size: usize,
-    #[serde(default = "default_epsilon")]
+    #[serde(default = "default::epsilon_5")]
     layer_norm_eps: f32,
-    #[serde(default = "default_activation")]
+    #[serde(default = "default::gelu")]
     hidden_act: String,
     rotary_emb_base: Option<f32>,
     #[serde(flatten)]
@@ -32,23 +32,11 @@ struct Config {
     lora_adaptations: Vec<String>,
     #[serde(default)]
     lora_rank: usize,
-    #[serde(default = "one")]
+    #[serde(default = "default::one")]
     lora_alpha: f32,
     /// Prefix of texts for each task.
     #[serde(default)]
     task_instructions: BTreeMap<String, String>,
-}
-
-fn default_epsilon() -> f32 {
-    1e-5
-}
-
-fn default_activation() -> String {
-    "gelu".into()
-}
-
-fn one() -> f32 {
-    1.0
 }
 
 struct JinaV3 {

@@ -4,7 +4,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{Architecture, Classifier, Shape, Sizes, activation, check_epsilon, near_layers, parse, rotary};
+use super::{
+    Architecture, Classifier, Shape, Sizes, activation, check_epsilon, check_unsupported, default,
+    near_layers, parse, rotary,
+};
 use crate::attention::{Attention, Reach, Rotary};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms};
 use crate::numeric::Activation;
@@ -18,9 +21,9 @@ struct Config {
     sizes: Sizes,
     #[serde(default = "default_positions")]
     max_position_embeddings: usize,
-    #[serde(default = "default_epsilon")]
+    #[serde(default = "default::epsilon_5")]
     norm_eps: f32,
-    #[serde(default = "default_activation")]
+    #[serde(default = "default::gelu")]
     hidden_activation: String,
     #[serde(default = "default_window")]
     local_attention: usize,
@@ -39,21 +42,13 @@ struct Config {
     mlp_bias: bool,
     #[serde(default)]
     classifier_bias: bool,
-    #[serde(default = "default_activation")]
+    #[serde(default = "default::gelu")]
     classifier_activation: String,
     classifier_pooling: Option<String>,
 }
 
 fn default_positions() -> usize {
     8192
-}
-
-fn default_epsilon() -> f32 {
-    1e-5
-}
-
-fn default_activation() -> String {
-    "gelu".into()
 }
 
 fn default_window() -> usize {
@@ -85,11 +80,7 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, E
         ("mlp_bias", config.mlp_bias),
         ("classifier_bias", config.classifier_bias),
     ];
-    if let Some((name, _)) = biases.iter().find(|(_, has)| *has) {
-        let problem =
-            format!("asks for {name}, which is not supported; expected a ModernBERT without biases");
-        return Err(EmbedError::model(path, problem));
-    }
+    check_unsupported(path, &biases, "ModernBERT without biases")?;
     let head_width = config.sizes.head_width(path)?;
     rotary::check_width(path, head_width)?;
     let all = config.rotary.rotary(path, "full_attention", config.global_rope_theta, 160_000.0)?;

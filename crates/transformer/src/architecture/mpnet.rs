@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::bert::{Config, Names, classifier, layers, layout, wiring};
-use super::{Architecture, Classifier, Shape, check_sizes, parse};
+use super::{Architecture, Classifier, Shape, check_sizes, default, parse};
 use crate::attention::Biases;
 use crate::encoder::{Encoder, Norm, Positions};
 use crate::layout::{Layout, Relative, Wiring};
@@ -17,12 +17,8 @@ const MAX_DISTANCE: usize = 128;
 
 #[derive(Deserialize)]
 struct Buckets {
-    #[serde(default = "default_buckets")]
+    #[serde(default = "default::buckets")]
     relative_attention_num_buckets: usize,
-}
-
-fn default_buckets() -> usize {
-    32
 }
 
 struct MpNet {
@@ -34,7 +30,6 @@ struct MpNet {
 /// The padding token, a constant of the model.
 const PADDING: usize = 1;
 
-/// The prefixes that the names of tensors may have.
 const PREFIXES: [&str; 2] = ["mpnet.", ""];
 
 const BIASES: &str = "encoder.relative_attention_bias.weight";

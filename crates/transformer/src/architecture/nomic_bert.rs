@@ -5,7 +5,9 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{Architecture, Shape, check_divisor, check_epsilon, check_sizes, parse, rotary};
+use super::{
+    Architecture, Shape, check_divisor, check_epsilon, check_sizes, check_unsupported, default, parse, rotary,
+};
 use crate::attention::{Attention, Reach, Rotary};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms};
 use crate::numeric::{Activation, add_to_rows};
@@ -28,7 +30,7 @@ struct Config {
     n_positions: usize,
     vocab_size: usize,
     type_vocab_size: usize,
-    #[serde(alias = "layer_norm_eps", default = "default_epsilon")]
+    #[serde(alias = "layer_norm_eps", default = "default::epsilon_12")]
     layer_norm_epsilon: f32,
     #[serde(alias = "hidden_act", default = "default_activation")]
     activation_function: String,
@@ -36,7 +38,7 @@ struct Config {
     /// If there is one, positions from this on are rotated more slowly, the longer the text.
     rotary_scaling_factor: Option<f32>,
     max_trained_positions: Option<usize>,
-    #[serde(default = "whole")]
+    #[serde(default = "default::one")]
     rotary_emb_fraction: f32,
     #[serde(default)]
     rotary_emb_interleaved: bool,
@@ -59,16 +61,8 @@ struct Config {
     moe_every_n_layers: Option<usize>,
 }
 
-fn default_epsilon() -> f32 {
-    1e-12
-}
-
 fn default_activation() -> String {
     "swiglu".into()
-}
-
-fn whole() -> f32 {
-    1.0
 }
 
 struct NomicBert {
@@ -79,7 +73,6 @@ struct NomicBert {
 
 pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, EmbedError> {
     let config: Config = parse(path, bytes)?;
-    let wrong = |problem: String| Err(EmbedError::model(path, problem));
     let intermediate = config.n_inner.unwrap_or(config.n_embd.saturating_mul(4));
     let sizes = [
         ("n_embd", config.n_embd),
@@ -93,10 +86,11 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, E
     check_sizes(path, &sizes)?;
     check_epsilon(path, "layer_norm_epsilon", config.layer_norm_epsilon)?;
     if !["swiglu", "silu"].contains(&config.activation_function.as_str()) {
-        return wrong(format!(
+        let problem = format!(
             "asks for activation_function {:?}, which is not supported; expected \"swiglu\"",
             config.activation_function
-        ));
+        );
+        return Err(EmbedError::model(path, problem));
     }
     let unsupported = [
         ("prenorm", config.prenorm),
@@ -110,10 +104,7 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, E
         ("rotary_emb_fraction other than 1", config.rotary_emb_fraction != 1.0),
         ("moe_every_n_layers", config.moe_every_n_layers.is_some_and(|n| n > 0)),
     ];
-    if let Some((name, _)) = unsupported.iter().find(|(_, is_set)| *is_set) {
-        let known = "expected a model like nomic-embed-text-v1.5 or CodeRankEmbed";
-        return wrong(format!("asks for {name}, which is not supported; {known}"));
-    }
+    check_unsupported(path, &unsupported, "model like nomic-embed-text-v1.5 or CodeRankEmbed")?;
     let head_width = check_divisor(path, ("n_embd", config.n_embd), ("n_head", config.n_head))?;
     rotary::check_width(path, head_width)?;
     let n_positions = match (config.rotary_scaling_factor, config.max_trained_positions) {

@@ -4,7 +4,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{Architecture, Shape, Sizes, activation, check_divisor, check_epsilon, parse, rotary};
+use super::{
+    Architecture, Shape, Sizes, activation, check_divisor, check_epsilon, check_unsupported, default, parse,
+    rotary,
+};
 use crate::attention::{Attention, Reach, Rotary};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms};
 use crate::weights::Weights;
@@ -18,7 +21,7 @@ struct Config {
     #[serde(default = "default_head")]
     head_dim: usize,
     max_position_embeddings: usize,
-    #[serde(default = "default_epsilon")]
+    #[serde(default = "default::epsilon_6")]
     rms_norm_eps: f32,
     #[serde(default = "default_activation")]
     hidden_act: String,
@@ -33,10 +36,6 @@ struct Config {
 
 fn default_head() -> usize {
     128
-}
-
-fn default_epsilon() -> f32 {
-    1e-6
 }
 
 fn default_activation() -> String {
@@ -63,11 +62,7 @@ pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Box<dyn Architecture>, E
     rotary::check_width(path, config.head_dim)?;
     let unsupported =
         [("use_sliding_window", config.use_sliding_window), ("attention_bias", config.attention_bias)];
-    if let Some((name, _)) = unsupported.iter().find(|(_, is_set)| *is_set) {
-        let problem =
-            format!("asks for {name}, which is not supported; expected a model like Qwen3-Embedding");
-        return Err(EmbedError::model(path, problem));
-    }
+    check_unsupported(path, &unsupported, "model like Qwen3-Embedding")?;
     let activation = activation(path, &config.hidden_act)?;
     let (max_tokens, epsilon) = (config.max_position_embeddings, config.rms_norm_eps);
     Ok(Box::new(Qwen3 {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{Architecture, Classifier, Shape, activation, check_epsilon, check_sizes, parse};
+use super::{Architecture, Classifier, Shape, activation, check_epsilon, check_sizes, default, parse};
 use crate::attention::{Attention, Biases, Reach};
 use crate::encoder::{Encoder, FeedForward, Layer, Linear, Norm, Norms};
 use crate::layout::{Layout, Relative, Wiring};
@@ -21,27 +21,19 @@ struct Config {
     num_heads: usize,
     num_layers: usize,
     vocab_size: usize,
-    #[serde(default = "default_buckets")]
+    #[serde(default = "default::buckets")]
     relative_attention_num_buckets: usize,
     #[serde(default = "default_distance")]
     relative_attention_max_distance: usize,
-    #[serde(default = "default_epsilon")]
+    #[serde(default = "default::epsilon_6")]
     layer_norm_epsilon: f32,
     #[serde(default = "default_feed_forward")]
     feed_forward_proj: String,
     embed_dim: Option<usize>,
 }
 
-fn default_buckets() -> usize {
-    32
-}
-
 fn default_distance() -> usize {
     128
-}
-
-fn default_epsilon() -> f32 {
-    1e-6
 }
 
 fn default_feed_forward() -> String {

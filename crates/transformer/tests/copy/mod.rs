@@ -1,18 +1,17 @@
 //! Copies of the tiny models that tests may break.
 
-#![allow(dead_code, reason = "each test file has its own copy of this module, and needs a part of it")]
-
+use std::collections::HashMap;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use candle_core::{Device, Tensor};
 use quarry_embed::{Embedder, Vectors, normalize};
 use quarry_transformer::TransformerModel;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokenizers::{Tokenizer, TruncationParams};
 
-/// The directory of the models.
 pub(crate) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
@@ -52,11 +51,22 @@ impl Copy {
         self
     }
 
-    /// Sets a key of a JSON file.
     pub(crate) fn set(self, file: &str, key: &str, value: Value) -> Copy {
-        let mut json: Value = serde_json::from_slice(&fs::read(self.path(file)).unwrap()).unwrap();
+        let mut json = self.json(file);
         json[key] = value;
         self.write(file, json.to_string())
+    }
+
+    pub(crate) fn json(&self, file: &str) -> Value {
+        serde_json::from_slice(&fs::read(self.path(file)).unwrap()).unwrap()
+    }
+
+    /// Changes the tensors of model.safetensors.
+    pub(crate) fn change_tensors(&self, change: impl FnOnce(&mut HashMap<String, Tensor>)) {
+        let path = self.path("model.safetensors");
+        let mut tensors = candle_core::safetensors::load(&path, &Device::Cpu).unwrap();
+        change(&mut tensors);
+        candle_core::safetensors::save(&tensors, &path).unwrap();
     }
 
     /// Keeps the first half of a file.
@@ -65,7 +75,6 @@ impl Copy {
         self.write(file, &bytes[..bytes.len() / 2])
     }
 
-    /// The directory itself.
     pub(crate) fn root(&self) -> &Path {
         self.0.path()
     }
@@ -76,9 +85,7 @@ impl Copy {
 
     /// The error of loading with options after the path, its causes included, with the directory's own path taken out.
     pub(crate) fn error(&self, options: &str) -> String {
-        let mut path = self.root().as_os_str().to_owned();
-        path.push(options);
-        let error = TransformerModel::load(&PathBuf::from(path)).err().expect("an error");
+        let error = TransformerModel::load(&with_options(self.root(), options)).err().expect("an error");
         let mut message = error.to_string();
         let mut cause = error.source();
         while let Some(error) = cause {
@@ -97,7 +104,6 @@ pub(crate) fn check_error(copy: &Copy, options: &str, parts: &[&str]) {
     }
 }
 
-/// Results of the library, by the name of the file.
 pub(crate) fn expected(file: &str) -> Value {
     serde_json::from_slice(&fs::read(fixtures().join(file)).unwrap()).unwrap()
 }
@@ -118,7 +124,6 @@ pub(crate) fn check_poolings(copy: &Copy, name: &str, expected: &Value, poolings
     }
 }
 
-/// Compares the tokens of texts with those of the library.
 pub(crate) fn check_tokens(name: &str, max_length: usize, expected: &Value) {
     let mut tokenizer = Tokenizer::from_file(fixtures().join(name).join("tokenizer.json")).unwrap();
     let truncation = TruncationParams { max_length, ..Default::default() };
@@ -136,11 +141,15 @@ pub(crate) fn rows(value: &Value) -> Vec<Vec<f32>> {
     serde_json::from_value(value.clone()).unwrap()
 }
 
-/// A model with options after its path.
-pub(crate) fn load(path: &Path, options: &str) -> TransformerModel {
+pub(crate) fn with_options(path: &Path, options: &str) -> PathBuf {
     let mut path = path.as_os_str().to_owned();
     path.push(options);
-    TransformerModel::load(&PathBuf::from(path)).unwrap()
+    path.into()
+}
+
+/// A model with options after its path.
+pub(crate) fn load(path: &Path, options: &str) -> TransformerModel {
+    TransformerModel::load(&with_options(path, options)).unwrap()
 }
 
 /// Every value within the tolerance (of its size, where that is above 1).

@@ -78,10 +78,7 @@ pub enum PackageError {
         "packages cannot be fetched now: {detail}; the index must be reachable, and the disk must have free space; \
          without a network, {WITHOUT}"
     )]
-    Failed {
-        /// The package manager's message.
-        detail: String,
-    },
+    Failed { detail: String },
     #[error("stopped while packages were fetched")]
     Stopped,
     /// The sandbox for fetching does not work.

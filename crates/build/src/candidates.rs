@@ -475,12 +475,10 @@ mod tests {
         }
     }
 
-    /// Encoders that count these letters.
     fn letters(letters: [char; 2]) -> [Arc<dyn Embedder>; 2] {
         letters.map(|letter| Arc::new(Letter(letter, 1.0)) as Arc<dyn Embedder>)
     }
 
-    /// The cosine of two texts by an encoder that counts a letter.
     fn cosine(letter: char, one: &str, other: &str) -> f32 {
         let vectors = Letter(letter, 1.0).embed_documents(&[one, other]).unwrap().values;
         vectors[0] * vectors[2] + vectors[1] * vectors[3]

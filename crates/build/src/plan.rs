@@ -150,7 +150,6 @@ pub(crate) struct PoolPlan {
     pub(crate) languages: Vec<String>,
     /// Names of filters, in the order in which they are applied.
     pub(crate) filters: Vec<String>,
-    /// Treatment of documentation in the searched code.
     pub(crate) documentation: Documentation,
     /// If true, files of tests, examples and the like are also read.
     pub(crate) tests: bool,
@@ -216,7 +215,6 @@ pub(crate) struct QueryPlan {
     pub(crate) filters: Vec<String>,
     #[serde(default = "keyword")]
     pub(crate) styles: Vec<String>,
-    /// Input of the model that writes them.
     #[serde(default)]
     pub(crate) given: Given,
     /// Maximum number of queries, sampled by the seed; for written queries, of functions.

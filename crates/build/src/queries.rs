@@ -177,7 +177,6 @@ pub(crate) fn finish(
     Ok(counts)
 }
 
-/// The first queries that each filter removed.
 fn examples_of(excluded: &[Excluded]) -> BTreeMap<&str, Vec<String>> {
     let mut examples: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for Excluded { text, filter, .. } in excluded.iter().filter(|excluded| !excluded.text.is_empty()) {

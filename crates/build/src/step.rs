@@ -61,7 +61,6 @@ pub struct OutputFile {
 }
 
 impl Step {
-    /// A step that has not been done yet.
     pub(crate) fn new(
         name: impl Into<String>,
         version: u32,

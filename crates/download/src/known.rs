@@ -20,7 +20,6 @@ const MAX_OVERHEAD: u64 = 1 << 20;
 /// Maximum number of characters of a path in an archive that are shown.
 const SHOWN_CHARS: usize = 100;
 
-/// A file whose content is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownFile<'a> {
     /// Its path below the directory: names joined by `/`.

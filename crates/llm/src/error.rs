@@ -177,7 +177,6 @@ fn advice(status: u16, quota_used_up: bool) -> &'static str {
     }
 }
 
-/// The beginning of a text, for messages.
 pub(crate) fn beginning(text: &str) -> String {
     const SHOWN: usize = 300;
     let mut shown: String = text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();

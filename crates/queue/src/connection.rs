@@ -231,7 +231,6 @@ fn replies_config() -> Config {
     }
 }
 
-/// Why an action failed.
 pub(crate) enum ActionError {
     /// It may succeed later.
     Transient(String),
@@ -239,7 +238,6 @@ pub(crate) enum ActionError {
     Final(QueueError),
 }
 
-/// Retries actions until they succeed.
 pub(crate) struct Retry<'a> {
     address: &'a str,
     stop: &'a AtomicBool,

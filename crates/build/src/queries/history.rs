@@ -139,7 +139,6 @@ struct Functions {
 }
 
 impl Functions {
-    /// Reads the functions of the given sources.
     fn read(pool: &Path, histories: &[History<'_>]) -> Result<Self, BuildError> {
         #[derive(Deserialize)]
         struct PooledUnit {
@@ -257,7 +256,6 @@ fn functions_of(commit: &Commit, source: &str, functions: &Functions) -> Result<
     Ok(found)
 }
 
-/// Counts and lists excluded items.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct LeftOut {
     pub(crate) counts: BTreeMap<String, u64>,

@@ -91,7 +91,6 @@ struct Sampled {
     seconds: f64,
 }
 
-/// Estimates what a plan will come to.
 pub(crate) fn forecast(
     plan: &Plan,
     sources: &[OpenedSource<'_>],

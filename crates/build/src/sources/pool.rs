@@ -26,7 +26,6 @@ pub(crate) const POOL: &str = "pool.jsonl";
 const REMOVED: &str = "removed.json";
 const SHARES: &str = "shares.json";
 
-/// The name for an unknown license.
 pub(crate) const UNKNOWN_LICENSE: &str = "unknown";
 
 /// The filter that removes code whose names cannot be hidden.
@@ -256,7 +255,6 @@ impl<'p> RecordFilter<'p> {
 /// Minimum share of a fork's code that is also in another source.
 const FORK: f64 = 0.5;
 
-/// Detects sources whose code is mostly that of another source.
 #[derive(Default)]
 struct Forks {
     names: Vec<String>,

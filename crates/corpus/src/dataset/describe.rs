@@ -104,7 +104,6 @@ pub type Tokenize<'a> = dyn Fn(&str, &mut dyn FnMut(&str)) + Sync + 'a;
 
 /// Size of the texts that are counted at a time, on all cores, in bytes.
 const BATCH_BYTES: usize = 8 << 20;
-/// Number of texts per task.
 const TEXTS_PER_TASK: usize = 128;
 
 /// Counts a data set. Stores hashes and counts, no texts.

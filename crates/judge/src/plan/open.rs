@@ -326,7 +326,6 @@ fn majority_version(members: &[&str]) -> String {
     digest(&[&["more than half"][..], members].concat())[..16].to_owned()
 }
 
-/// The price of a model's tokens.
 pub(crate) fn price(model: &Settings) -> Result<Price, String> {
     let dollars = |name: &str, dollars: Option<f64>| {
         let dollars = dollars.unwrap_or(0.0);

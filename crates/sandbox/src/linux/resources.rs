@@ -88,7 +88,6 @@ impl ResourceMonitor {
         Some(Self::Observed(ObservedCgroup { directories, peak: Usage::default(), has_killed: false }))
     }
 
-    /// The resources used so far.
     pub(super) fn usage(&self) -> Usage {
         match self {
             Self::Cgroup(cgroup) => cgroup.usage(),

@@ -52,12 +52,10 @@ pub(crate) struct WatchScope {
 }
 
 impl Watchdog {
-    /// Watches a process and all its descendants.
     pub(super) fn new(root: Pid, memory_bytes: u64, scope: WatchScope) -> Self {
         Self { root, memory_bytes, scope, samples: 0, mappings: 0, peak: Usage::default() }
     }
 
-    /// The maxima of the samples.
     pub(super) fn peak(&self) -> Usage {
         self.peak
     }

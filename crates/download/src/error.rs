@@ -63,10 +63,6 @@ impl Failure {
             Self::Answer { .. } | Self::Cut { .. } | Self::Broken { .. } | Self::Slow { .. } => true,
         }
     }
-
-    pub(crate) fn from_read_error(error: io::Error) -> Self {
-        Self::Broken { problem: error.to_string() }
-    }
 }
 
 impl From<ureq::Error> for Failure {

@@ -129,7 +129,8 @@ pub(crate) fn forecast(
             *dollars.get_or_insert(0.0) += more;
         }
     };
-    if let Some(of_code) = methods.static_seconds(&plan.candidates, &first_codes(&sampled, CODES)) {
+    let codes: Vec<&str> = sampled.kept.iter().take(CODES).map(|(_, record)| record.code.as_str()).collect();
+    if let Some(of_code) = methods.static_seconds(&plan.candidates, &codes) {
         spend(0.0, 0.0, None, of_code * (n_codes + n_queries.value));
     }
     let others = plan.candidates.union.iter();
@@ -305,10 +306,6 @@ fn extrapolate(n_read: usize, n_kept: usize) -> Amount {
         return Amount::exact(n_kept);
     }
     Amount::estimated(n_read as f64 * n_kept as f64 / QUERIES as f64, Some(n_read as f64))
-}
-
-fn first_codes(sampled: &Sampled, most: usize) -> Vec<&str> {
-    sampled.kept.iter().take(most).map(|(_, record)| record.code.as_str()).collect()
 }
 
 /// Some queries with codes, to see how long the questions of judges are.

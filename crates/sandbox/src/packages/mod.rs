@@ -154,11 +154,6 @@ fn manager(language: &str) -> Option<&'static dyn Manager> {
     MANAGERS.iter().find(|(_, languages)| languages.contains(&language)).map(|(manager, _)| *manager)
 }
 
-#[cfg(not(quarry_no_sandbox))]
-fn is_manager(name: &str) -> bool {
-    MANAGERS.iter().any(|(known, _)| known.name() == name)
-}
-
 pub fn is_supported(language: &str) -> bool {
     manager(language).is_some()
 }

@@ -47,12 +47,8 @@ pub struct Tools<'a> {
 
 #[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
-    /// Work on it begins.
     Begun(&'a Step),
-    Done {
-        step: &'a Step,
-        known: bool,
-    },
+    Done { step: &'a Step, known: bool },
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -314,7 +310,7 @@ pub fn build(
         }
     }
     let surveys = people::summaries(&steps, out)?;
-    let shares = pool::shares(&at_pool)?;
+    let (removed, shares) = pool::summary(&at_pool)?;
     let mut removed_queries = BTreeMap::new();
     for step in &steps {
         if let Some(source) = step.name.strip_prefix("queries ") {
@@ -325,7 +321,7 @@ pub fn build(
     let content = card::card(&card::Facts {
         plan,
         steps: &steps,
-        removed: &pool::removed(&at_pool)?,
+        removed: &removed,
         removed_queries: &removed_queries,
         shares: &shares,
         surveys: &surveys,
@@ -406,10 +402,7 @@ pub fn dry_run(plan: &Plan, out: &Path, tools: &Tools<'_>) -> Result<DryRun, Bui
         true => None,
         false => Some(forecast::forecast(plan, &named.sources, &named.methods, out)?),
     };
-    let done = |name: &str| {
-        let found = steps.iter().find(|(step, done)| *done && step.name == name);
-        found.map(|(step, _)| step::directory_of(out, &step.key()))
-    };
+    let done = |name: &str| step::finished(&steps, out, name);
     let pool = if plan.categories.is_some() { categories::STEP } else { "pool" };
     let judging = match (done("candidates"), done("merge"), done(pool), done("labels")) {
         (Some(candidates), Some(queries), Some(pool), None) => {

@@ -59,9 +59,12 @@ impl Methods {
         load: &LoadModel<'_>,
     ) -> Result<Self, BuildError> {
         let mut methods = Self { encoders: Vec::new(), union: Vec::new(), identities: Vec::new() };
+        let method = |name: &String| {
+            let method = name.parse::<Method>().map_err(quarry_eval::EvalError::from)?;
+            Ok::<_, BuildError>(method.in_directory(directory))
+        };
         for name in &plan.encoders {
-            let method =
-                name.parse::<Method>().map_err(quarry_eval::EvalError::from)?.in_directory(directory);
+            let method = method(name)?;
             if let Some(model) = model_of(&method) {
                 let embedder = load.load(model)?;
                 methods.identities.push(embedder.id().to_owned());
@@ -69,8 +72,7 @@ impl Methods {
             }
         }
         for name in &plan.union {
-            let method =
-                name.parse::<Method>().map_err(quarry_eval::EvalError::from)?.in_directory(directory);
+            let method = method(name)?;
             for model in method.leaves().into_iter().filter_map(model_of) {
                 methods.identities.push(load.load(model)?.id().to_owned());
             }
@@ -447,8 +449,8 @@ mod tests {
     use super::*;
     use crate::record::id_of;
 
-    /// Counts one letter, and all other characters.
-    struct Letter(char);
+    /// Counts one letter, and all other characters; the vectors have this length.
+    struct Letter(char, f32);
 
     impl Embedder for Letter {
         fn id(&self) -> &str {
@@ -468,24 +470,34 @@ mod tests {
             };
             let mut vectors = Vectors { dimension: 2, values: texts.iter().flat_map(row).collect() };
             vectors.normalize();
+            vectors.values.iter_mut().for_each(|value| *value *= self.1);
             Ok(vectors)
         }
     }
 
+    fn letters(letters: [char; 2]) -> [Arc<dyn Embedder>; 2] {
+        letters.map(|letter| Arc::new(Letter(letter, 1.0)) as Arc<dyn Embedder>)
+    }
+
+    fn cosine(letter: char, one: &str, other: &str) -> f32 {
+        let vectors = Letter(letter, 1.0).embed_documents(&[one, other]).unwrap().values;
+        vectors[0] * vectors[2] + vectors[1] * vectors[3]
+    }
+
+    fn query(text: &str) -> QueryRecord {
+        QueryRecord { id: id_of(&[text]), text: text.into(), origin: "q".into(), codes: Vec::new() }
+    }
+
     #[test]
     fn the_product_of_joined_vectors_is_the_mean_of_cosines() {
-        let encoders: Vec<Arc<dyn Embedder>> = vec![Arc::new(Letter('a')), Arc::new(Letter('b'))];
+        let encoders = letters(['a', 'b']);
         let texts = ["ab", "aab", "bbbc"];
         let joined = embed_concatenated(&encoders, Side::Document, &texts).unwrap();
         let found = nearest(&joined, &joined, 3);
         for (row, text) in texts.iter().enumerate() {
             for neighbor in &found[row] {
-                let cosine = |letter: char| {
-                    let vectors =
-                        Letter(letter).embed_documents(&[text, texts[neighbor.position]]).unwrap().values;
-                    vectors[0] * vectors[2] + vectors[1] * vectors[3]
-                };
-                let mean = (cosine('a') + cosine('b')) / 2.0;
+                let other = texts[neighbor.position];
+                let mean = (cosine('a', text, other) + cosine('b', text, other)) / 2.0;
                 assert!((neighbor.similarity - mean).abs() < 1e-6);
             }
         }
@@ -499,7 +511,6 @@ mod tests {
         assert_eq!(found, [vec![(7, 0.9)], vec![(7, 0.6)], vec![(7, 0.8)], vec![]]);
     }
 
-    /// Queries and codes of a pool in files, as written by the preceding steps.
     fn pool(directory: &Path, codes: &[&str]) -> std::path::PathBuf {
         let path = directory.join("pool.jsonl");
         let mut writer = Writer::create(&path).unwrap();
@@ -517,20 +528,11 @@ mod tests {
     fn each_encoder_is_scaled_by_its_best_code_as_released() {
         let directory = tempfile::tempdir().unwrap();
         let pool = pool(directory.path(), &["ab", "aab", "bbbc", "aab "]);
-        let encoders: Vec<Arc<dyn Embedder>> = vec![Arc::new(Letter('a')), Arc::new(Letter('c'))];
-        let queries = ["aaab", "ccb"].map(|text| QueryRecord {
-            id: id_of(&[text]),
-            text: text.into(),
-            origin: String::new(),
-            codes: Vec::new(),
-        });
+        let encoders = letters(['a', 'c']);
+        let queries = ["aaab", "ccb"].map(query);
         let stop = AtomicBool::new(false);
         let workspace = Workspace { directory: directory.path(), stop: &stop };
         let scales = workspace.scales(&encoders, &pool, &queries).unwrap();
-        let cosine = |letter, query: &str, code: &str| {
-            let vectors = Letter(letter).embed_documents(&[query, code]).unwrap().values;
-            vectors[0] * vectors[2] + vectors[1] * vectors[3]
-        };
         let codes = ["ab", "aab", "bbbc"];
         for (letter, scales) in ['a', 'c'].into_iter().zip(&scales) {
             for (query, scale) in queries.iter().zip(scales) {
@@ -566,29 +568,9 @@ mod tests {
         assert_eq!(joined[1].1, [found("x", 2, 0.4), found("y", 1, 9.0)]);
     }
 
-    /// Vectors of another length.
-    struct Long(Letter);
-
-    impl Embedder for Long {
-        fn id(&self) -> &str {
-            "long"
-        }
-        fn dimension(&self) -> usize {
-            2
-        }
-        fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-            self.embed_documents(texts)
-        }
-        fn embed_documents(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
-            let mut vectors = self.0.embed_documents(texts)?;
-            vectors.values.iter_mut().for_each(|value| *value *= 7.0);
-            Ok(vectors)
-        }
-    }
-
     #[test]
     fn scores_are_cosines_of_vectors_of_any_length() {
-        let encoders: [Arc<dyn Embedder>; 2] = [Arc::new(Long(Letter('a'))), Arc::new(Letter('b'))];
+        let encoders: [Arc<dyn Embedder>; 2] = [Arc::new(Letter('a', 7.0)), Arc::new(Letter('b', 1.0))];
         let texts = ["aab", "abbb c"];
         let queries = embed_concatenated(&encoders, Side::Query, &texts).unwrap();
         let documents = embed_concatenated(&encoders, Side::Document, &texts).unwrap();
@@ -600,7 +582,6 @@ mod tests {
         assert!((product(&queries, 0, &documents, 1) - expected).abs() < 1e-6);
     }
 
-    /// An interrupted block-wise search finds the same as one that runs at once.
     #[test]
     fn an_interrupted_search_continues() {
         let directory = tempfile::tempdir().unwrap();
@@ -616,14 +597,8 @@ mod tests {
             writer.write(&record).unwrap();
         }
         writer.finish().unwrap();
-        let query = |text: &str| QueryRecord {
-            id: id_of(&[text]),
-            text: text.into(),
-            origin: "q".into(),
-            codes: Vec::new(),
-        };
         let queries = [query("aaab"), query("bc")];
-        let encoders: Vec<Arc<dyn Embedder>> = vec![Arc::new(Letter('a')), Arc::new(Letter('b'))];
+        let encoders = letters(['a', 'b']);
         let stop = AtomicBool::new(false);
         let workspace = Workspace { directory: directory.path(), stop: &stop };
         let whole = workspace.by_encoders(&encoders, &pool, &queries, 7, None).unwrap();

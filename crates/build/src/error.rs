@@ -25,7 +25,6 @@ pub enum BuildError {
     /// A symbolic link in place of a file or directory of a build.
     #[error("{}: is a link, which a build does not follow; remove it, or build in another directory with --out", .0.display())]
     Link(PathBuf),
-    /// Another process is building in the same directory.
     #[error(
         "{}: another `quarry data build` is running here; wait for it, or build in another directory with --out",
         .0.display()

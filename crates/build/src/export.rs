@@ -56,10 +56,6 @@ pub(crate) fn write_splits(
     Ok(counts)
 }
 
-fn has_content(path: &Path) -> Result<bool, BuildError> {
-    fs::metadata(path).map(|found| found.len() > 0).map_err(BuildError::read(path))
-}
-
 #[derive(Serialize)]
 struct Identity<'p> {
     plan: &'p ExportPlan,
@@ -146,7 +142,8 @@ pub(crate) fn write(
     let mut judged = Vec::new();
     for part in parts {
         let mut sources = shared.clone();
-        let has_pairs = has_content(&part_file(inputs.splits, part))?;
+        let pairs = part_file(inputs.splits, part);
+        let has_pairs = fs::metadata(&pairs).map_err(BuildError::read(&pairs))?.len() > 0;
         if has_pairs {
             judged.push(part);
             sources.push(write_part(inputs, part, workspace, numbered)?);

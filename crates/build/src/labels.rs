@@ -217,77 +217,172 @@ pub(crate) fn agreement(counts: &BTreeMap<String, u64>) -> BTreeMap<String, [u64
     agreement
 }
 
-/// Writes the pairs of all candidates, and of the codes from which queries were made, with their labels. The label
-/// is that of the first source in the plan that labels the pair. Pairs without a label go to a separate file.
+/// The pairs of all candidates and of the codes from which queries were made. Texts are read when they are written.
+struct Pairs {
+    queries: Vec<QueryRecord>,
+    /// Index of the query, and id of the code.
+    ids: Vec<(usize, String)>,
+    labels: Vec<Label>,
+    pool: PoolReader,
+    /// Counts of pairs that two sources label.
+    agreement: BTreeMap<String, u64>,
+}
+
+impl Pairs {
+    fn read((candidates, queries, pool): (&Path, &Path, &Path)) -> Result<Self, BuildError> {
+        let queries: Vec<QueryRecord> = jsonl::read_all(&queries.join(QUERIES))?;
+        let mut codes: HashMap<String, Vec<String>> = HashMap::new();
+        jsonl::for_each(&candidates.join(CANDIDATES), &mut |candidate: Candidate, _| {
+            codes.entry(candidate.query).or_default().push(candidate.code);
+            Ok(())
+        })?;
+        let mut ids = Vec::new();
+        for (number, query) in queries.iter().enumerate() {
+            let found = codes.remove(&query.id).unwrap_or_default();
+            let mut seen = HashSet::new();
+            for code in query.codes.iter().chain(&found) {
+                if seen.insert(code) {
+                    ids.push((number, code.clone()));
+                }
+            }
+        }
+        let (labels, pool) = (vec![Label::default(); ids.len()], PoolReader::open(pool)?);
+        Ok(Self { queries, ids, labels, pool, agreement: BTreeMap::new() })
+    }
+
+    fn id(&self, place: usize) -> String {
+        let (query, code) = &self.ids[place];
+        PairRecord::id_of(&self.queries[*query], code)
+    }
+
+    fn open(&self) -> Vec<usize> {
+        (0..self.labels.len()).filter(|place| self.labels[*place].is_open()).collect()
+    }
+
+    /// Indices of the queries with a positive label.
+    fn answered(&self) -> HashSet<usize> {
+        let answering = self.ids.iter().zip(&self.labels).filter(|(_, label)| label.value > Some(0));
+        answering.map(|((query, _), _)| *query).collect()
+    }
+
+    /// Writes the pairs with such a label; returns their number.
+    fn write(&mut self, path: &Path, is_written: impl Fn(&Label) -> bool) -> Result<usize, BuildError> {
+        let (mut writer, mut n_written) = (Writer::create(path)?, 0);
+        for ((query, code), label) in self.ids.iter().zip(&self.labels) {
+            if is_written(label) {
+                let (_, record) = self.pool.get(code)?;
+                let Label { value, evidence, .. } = label.clone();
+                writer.write(&PairRecord::new(&self.queries[*query], code, record, value, evidence))?;
+                n_written += 1;
+            }
+        }
+        writer.finish()?;
+        Ok(n_written)
+    }
+
+    /// Sets the labels of a source that involves neither people nor models.
+    fn set_known_labels(&mut self, plan: &LabelPlan) -> Result<(), BuildError> {
+        match (plan.kind, &plan.path) {
+            (LabelKind::Pairing, _) => {
+                for ((query, code), label) in self.ids.iter().zip(&mut self.labels) {
+                    if self.queries[*query].codes.contains(code) {
+                        label.set_or_compare(1, "pairing", &mut self.agreement);
+                    }
+                }
+            }
+            (LabelKind::Negative, _) => {
+                let open = self.labels.iter_mut().filter(|label| label.is_open());
+                open.for_each(|label| *label = Label::new(0, NEGATIVE));
+            }
+            (LabelKind::File, Some(path)) => self.set_labels_of_file(path)?,
+            (LabelKind::File | LabelKind::Judge | LabelKind::People, _) => {}
+        }
+        Ok(())
+    }
+
+    /// Labels of pairs with the same texts, ignoring white space and the case of the query.
+    fn set_labels_of_file(&mut self, path: &Path) -> Result<(), BuildError> {
+        let text_of = |query: &str| normalized_hash(&query.to_lowercase());
+        let mut known: HashMap<(u128, u128), i32> = HashMap::new();
+        let sources = dataset::sources(slice::from_ref(&path.to_owned()), "", "test")?;
+        dataset::for_each(&sources, &mut |_, record| {
+            if let Record::Pair(pair) = record
+                && let Some(label) = pair.label
+            {
+                known.insert((text_of(&pair.query.text), normalized_hash(&pair.code.text)), label);
+            }
+            Ok(())
+        })?;
+        let evidence = format!("file {}", path.file_name().unwrap_or_default().to_string_lossy());
+        for ((query, code), label) in self.ids.iter().zip(&mut self.labels) {
+            let (_, record) = self.pool.get(code)?;
+            let found = known.get(&(text_of(&self.queries[*query].text), normalized_hash(&record.code)));
+            if let Some(value) = found {
+                label.set_or_compare(*value, &evidence, &mut self.agreement);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes the pairs with their labels. The label is that of the first source in the plan that labels the pair. Pairs
+/// without a label go to a separate file.
 pub(crate) fn write(
     labelling: &Labeling<'_>,
-    (candidates, queries, pool): (&Path, &Path, &Path),
+    inputs: (&Path, &Path, &Path),
     (step, workspace): (&Path, &Path),
 ) -> Result<BTreeMap<String, u64>, BuildError> {
-    let mut pool = PoolReader::open(pool)?;
-    let (queries, mut pairs) = read_pairs(candidates, queries)?;
-    let mut labels: Vec<Label> = vec![Label::default(); pairs.len()];
-    let mut agreement: BTreeMap<String, u64> = BTreeMap::new();
+    let mut pairs = Pairs::read(inputs)?;
     let mut usage: Option<AuthorUsage> = None;
     let mut generated: Vec<CodeRecord> = Vec::new();
     let mut reviewed: BTreeMap<String, u64> = BTreeMap::new();
     let mut surveys: Vec<SurveySummary> = Vec::new();
     for (number, plan) in labelling.plans.iter().enumerate() {
-        set_known_labels(plan, &queries, &pairs, &mut pool, &mut labels, &mut agreement)?;
+        pairs.set_known_labels(plan)?;
+        let open = pairs.open();
+        if open.is_empty() {
+            continue;
+        }
         match (plan.kind, &plan.path) {
             (LabelKind::Judge, Some(path)) => {
-                let open: Vec<usize> = (0..labels.len()).filter(|place| labels[*place].is_open()).collect();
-                if !open.is_empty() {
-                    let file = workspace.join(format!("judge-{number}.jsonl"));
-                    write_pairs(&file, open.iter().copied(), &queries, &pairs, &labels, &mut pool)?;
-                    let plan = judging_plan(path, labelling.root, number)?;
-                    let judging = judge(labelling, plan, &file, &pairs, &queries, &mut labels)?;
-                    if labelling.plans[number].generate {
-                        let answered: HashSet<usize> = (pairs.iter().zip(&labels))
-                            .filter(|(_, label)| label.value.is_some_and(|value| value > 0))
-                            .map(|((query, _), _)| *query)
-                            .collect();
-                        let evidence = format!("generation by the model of judge {}", number + 1);
-                        let written = generate(labelling, &judging, &queries, &answered, &mut reviewed)?;
-                        for (query, record) in written {
-                            pairs.push((query, record.id.clone()));
-                            labels.push(Label::new(1, &evidence));
-                            pool.add(vec![record.clone()]);
-                            generated.push(record);
-                        }
+                let file = workspace.join(format!("judge-{number}.jsonl"));
+                pairs.write(&file, Label::is_open)?;
+                let judging =
+                    judge(labelling, judging_plan(path, labelling.root, number)?, &file, &mut pairs)?;
+                if plan.generate {
+                    let evidence = format!("generation by the model of judge {}", number + 1);
+                    for (query, record) in generate(labelling, &judging, &pairs, &mut reviewed)? {
+                        pairs.ids.push((query, record.id.clone()));
+                        pairs.labels.push(Label::new(1, &evidence));
+                        pairs.pool.add(vec![record.clone()]);
+                        generated.push(record);
                     }
-                    let (ledger, judge) = judging.ledger();
-                    let report = JudgeReport::new(ledger.counts(judge, &judging.plan().judge)?);
-                    let usage = usage.get_or_insert_default();
-                    usage.questions += report.answers;
-                    usage.cost += report.cost;
                 }
+                let (ledger, judge) = judging.ledger();
+                let report = JudgeReport::new(ledger.counts(judge, &judging.plan().judge)?);
+                let usage = usage.get_or_insert_default();
+                usage.questions += report.answers;
+                usage.cost += report.cost;
             }
             (LabelKind::People, _) => {
                 let survey = Survey::open(plan, labelling.root, number)?;
-                let open: Vec<usize> = (0..labels.len()).filter(|place| labels[*place].is_open()).collect();
-                if !open.is_empty() {
-                    let file = workspace.join(format!("people-{number}.jsonl"));
-                    write_pairs(&file, open.iter().copied(), &queries, &pairs, &labels, &mut pool)?;
-                    let ids: Vec<String> = open
-                        .iter()
-                        .map(|at| PairRecord::id_of(&queries[pairs[*at].0], &pairs[*at].1))
-                        .collect();
-                    let (found, summary) = survey.labels(&ids, &file)?;
-                    for (place, found) in open.into_iter().zip(found) {
-                        labels[place] = match found {
-                            VotedLabel::Label(label) => Label::new(label.into(), survey.evidence()),
-                            VotedLabel::Removed(alpha, said) => {
-                                Label { is_removed: true, ..Label::undecided(survey.removal(alpha, &said)) }
-                            }
-                            VotedLabel::Undecided(reason) => {
-                                Label::undecided(format!("{}: {reason}", survey.evidence()))
-                            }
-                            VotedLabel::Open(_) => Label::default(),
-                        };
-                    }
-                    surveys.push(summary);
+                let file = workspace.join(format!("people-{number}.jsonl"));
+                pairs.write(&file, Label::is_open)?;
+                let ids: Vec<String> = open.iter().map(|place| pairs.id(*place)).collect();
+                let (found, summary) = survey.labels(&ids, &file)?;
+                for (place, found) in open.into_iter().zip(found) {
+                    pairs.labels[place] = match found {
+                        VotedLabel::Label(label) => Label::new(label.into(), survey.evidence()),
+                        VotedLabel::Removed(alpha, said) => {
+                            Label { is_removed: true, ..Label::undecided(survey.removal(alpha, &said)) }
+                        }
+                        VotedLabel::Undecided(reason) => {
+                            Label::undecided(format!("{}: {reason}", survey.evidence()))
+                        }
+                        VotedLabel::Open(_) => Label::default(),
+                    };
                 }
+                surveys.push(summary);
             }
             _ => {}
         }
@@ -297,104 +392,44 @@ pub(crate) fn write(
         generated.iter().try_for_each(|record| writer.write(record))?;
         writer.finish()?;
     }
-    let [labelled, unlabeled] = [true, false].map(|wanted| {
-        (0..pairs.len()).filter(|place| labels[*place].value.is_some() == wanted).collect::<Vec<_>>()
-    });
-    if labelled.is_empty() {
-        let undecided = labels.iter().find_map(|label| label.evidence.as_deref());
+    if pairs.labels.iter().all(|label| label.value.is_none()) {
+        let undecided = pairs.labels.iter().find_map(|label| label.evidence.as_deref());
         let undecided = undecided.map_or_else(String::new, |reason| format!(" ({reason})"));
         let problem = format!(
             "expected labels, found none for {}{undecided}; add another of [[labels]], such as kind = \"pairing\" for \
              queries made from docstrings",
-            counted(pairs.len(), "pair")
+            counted(pairs.ids.len(), "pair")
         );
         return Err(BuildError::step("labels", problem));
     }
-    write_pairs(&step.join(PAIRS_FILE), labelled.iter().copied(), &queries, &pairs, &labels, &mut pool)?;
-    write_pairs(&step.join(UNLABELED), unlabeled.iter().copied(), &queries, &pairs, &labels, &mut pool)?;
+    pairs.write(&step.join(PAIRS_FILE), |label| label.value.is_some())?;
+    let n_unlabeled = pairs.write(&step.join(UNLABELED), |label| label.value.is_none())?;
     if !surveys.is_empty() {
-        let removed = (0..pairs.len()).filter(|place| labels[*place].is_removed);
-        write_pairs(&step.join(people::REMOVED), removed, &queries, &pairs, &labels, &mut pool)?;
+        pairs.write(&step.join(people::REMOVED), |label| label.is_removed)?;
         jsonl::write_json(&step.join(people::SURVEYS), &surveys)?;
     }
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-    let mut answered = HashSet::new();
-    for ((query, _), Label { value, evidence, is_removed }) in pairs.iter().zip(&labels) {
+    for Label { value, evidence, is_removed } in &pairs.labels {
         match (value, evidence) {
             _ if *is_removed => *counts.entry(people::REMOVED_PAIRS.to_owned()).or_default() += 1,
             (Some(label), Some(evidence)) => {
                 let answer = if *label > 0 { "positive" } else { "negative" };
                 *counts.entry(answer.to_owned()).or_default() += 1;
                 *counts.entry(format!("{answer} by {evidence}")).or_default() += 1;
-                if *label > 0 {
-                    answered.insert(*query);
-                }
             }
             (None, Some(_)) => *counts.entry("undecided".to_owned()).or_default() += 1,
             (_, None) => {}
         }
     }
-    counts.extend(agreement);
+    counts.insert("pairs".into(), pairs.ids.len() as u64);
+    counts.insert("unlabelled".into(), n_unlabeled as u64);
+    counts.insert("queries with a positive".into(), pairs.answered().len() as u64);
+    counts.extend(pairs.agreement);
     counts.extend(reviewed);
     if let Some(usage) = usage {
         add_usage(&mut counts, usage);
     }
-    counts.insert("pairs".into(), pairs.len() as u64);
-    counts.insert("unlabelled".into(), unlabeled.len() as u64);
-    counts.insert("queries with a positive".into(), answered.len() as u64);
     Ok(counts)
-}
-
-/// Index of a query, and the id of a code.
-type PairIds = (usize, String);
-
-/// Returns the queries, and the pairs of all candidates and of the codes from which queries were made. Texts are
-/// read when they are written.
-fn read_pairs(candidates: &Path, queries: &Path) -> Result<(Vec<QueryRecord>, Vec<PairIds>), BuildError> {
-    let queries: Vec<QueryRecord> = jsonl::read_all(&queries.join(QUERIES))?;
-    let mut codes: HashMap<String, Vec<String>> = HashMap::new();
-    jsonl::for_each(&candidates.join(CANDIDATES), &mut |candidate: Candidate, _| {
-        codes.entry(candidate.query).or_default().push(candidate.code);
-        Ok(())
-    })?;
-    let mut pairs: Vec<PairIds> = Vec::new();
-    for (number, query) in queries.iter().enumerate() {
-        let found = codes.remove(&query.id).unwrap_or_default();
-        let mut seen = HashSet::new();
-        for code in query.codes.iter().chain(&found) {
-            if seen.insert(code) {
-                pairs.push((number, code.clone()));
-            }
-        }
-    }
-    Ok((queries, pairs))
-}
-
-/// Sets the labels of a source that involves neither people nor models.
-fn set_known_labels(
-    plan: &LabelPlan,
-    queries: &[QueryRecord],
-    pairs: &[PairIds],
-    pool: &mut PoolReader,
-    labels: &mut [Label],
-    agreement: &mut BTreeMap<String, u64>,
-) -> Result<(), BuildError> {
-    match (plan.kind, &plan.path) {
-        (LabelKind::Pairing, _) => {
-            for ((query, code), label) in pairs.iter().zip(labels) {
-                if queries[*query].codes.contains(code) {
-                    label.set_or_compare(1, "pairing", agreement);
-                }
-            }
-        }
-        (LabelKind::Negative, _) => {
-            let open = labels.iter_mut().filter(|label| label.is_open());
-            open.for_each(|label| *label = Label::new(0, NEGATIVE));
-        }
-        (LabelKind::File, Some(path)) => from_file(path, queries, pairs, pool, labels, agreement)?,
-        (LabelKind::File | LabelKind::Judge | LabelKind::People, _) => {}
-    }
-    Ok(())
 }
 
 /// Estimated cost of a judge of a build.
@@ -410,19 +445,16 @@ pub struct JudgingEstimate {
 /// nothing.
 pub(crate) fn estimate(
     labelling: &Labeling<'_>,
-    (candidates, queries, pool): (&Path, &Path, &Path),
+    inputs: (&Path, &Path, &Path),
 ) -> Result<Vec<JudgingEstimate>, BuildError> {
-    let mut pool = PoolReader::open(pool)?;
-    let (queries, pairs) = read_pairs(candidates, queries)?;
-    let mut labels: Vec<Label> = vec![Label::default(); pairs.len()];
+    let mut pairs = Pairs::read(inputs)?;
     let (mut estimates, mut is_at_most) = (Vec::new(), false);
     for (number, plan) in labelling.plans.iter().enumerate() {
-        set_known_labels(plan, &queries, &pairs, &mut pool, &mut labels, &mut BTreeMap::new())?;
+        pairs.set_known_labels(plan)?;
         if let (LabelKind::Judge, Some(path)) = (plan.kind, &plan.path) {
             let (plan, copy) = judging_plan(path, labelling.root, number)?.rehearsal()?;
             let file = copy.path().join("pairs.jsonl");
-            let open = (0..labels.len()).filter(|place| labels[*place].is_open());
-            write_pairs(&file, open, &queries, &pairs, &labels, &mut pool)?;
+            pairs.write(&file, Label::is_open)?;
             let plan = plan.with_pairs(vec![file], PAIRS.name);
             let judging = (labelling.prepare_judging)(plan).map_err(BuildError::Tool)?;
             let judge = judging.plan().judge.name.clone();
@@ -433,63 +465,11 @@ pub(crate) fn estimate(
     Ok(estimates)
 }
 
-fn write_pairs(
-    path: &Path,
-    places: impl Iterator<Item = usize>,
-    queries: &[QueryRecord],
-    pairs: &[PairIds],
-    labels: &[Label],
-    pool: &mut PoolReader,
-) -> Result<(), BuildError> {
-    let mut writer = Writer::create(path)?;
-    for place in places {
-        let (query, code) = &pairs[place];
-        let query = &queries[*query];
-        let (_, record) = pool.get(code)?;
-        let Label { value: label, evidence, .. } = labels[place].clone();
-        writer.write(&PairRecord::new(query, code, record, label, evidence))?;
-    }
-    writer.finish()
-}
-
-/// Labels of pairs with the same texts, ignoring white space and the case of the query.
-fn from_file(
-    path: &Path,
-    queries: &[QueryRecord],
-    pairs: &[PairIds],
-    pool: &mut PoolReader,
-    labels: &mut [Label],
-    agreement: &mut BTreeMap<String, u64>,
-) -> Result<(), BuildError> {
-    let text_of = |query: &str| normalized_hash(&query.to_lowercase());
-    let mut known: HashMap<(u128, u128), i32> = HashMap::new();
-    let sources = dataset::sources(slice::from_ref(&path.to_owned()), "", "test")?;
-    dataset::for_each(&sources, &mut |_, record| {
-        if let Record::Pair(pair) = record
-            && let Some(label) = pair.label
-        {
-            known.insert((text_of(&pair.query.text), normalized_hash(&pair.code.text)), label);
-        }
-        Ok(())
-    })?;
-    let evidence = format!("file {}", path.file_name().unwrap_or_default().to_string_lossy());
-    for ((query, code), label) in pairs.iter().zip(labels) {
-        let (_, record) = pool.get(code)?;
-        let found = known.get(&(text_of(&queries[*query].text), normalized_hash(&record.code)));
-        if let Some(value) = found {
-            label.set_or_compare(*value, &evidence, agreement);
-        }
-    }
-    Ok(())
-}
-
 fn judge(
     labelling: &Labeling<'_>,
     plan: quarry_judge::Plan,
     file: &Path,
-    pairs: &[PairIds],
-    queries: &[QueryRecord],
-    labels: &mut [Label],
+    pairs: &mut Pairs,
 ) -> Result<Judging, BuildError> {
     let evidence = format!("judge {}", plan.judge.name);
     let plan = plan.with_pairs(vec![file.to_owned()], PAIRS.name);
@@ -514,11 +494,9 @@ fn judge(
         decided.insert(judged.pair.id, label);
         Ok(())
     })?;
-    for ((query, code), label) in pairs.iter().zip(labels) {
-        if label.is_open()
-            && let Some(decided) = decided.remove(&PairRecord::id_of(&queries[*query], code))
-        {
-            *label = decided;
+    for place in pairs.open() {
+        if let Some(decided) = decided.remove(&pairs.id(place)) {
+            pairs.labels[place] = decided;
         }
     }
     Ok(judging)
@@ -538,12 +516,12 @@ pub(crate) fn reviewed(counts: &BTreeMap<String, u64>) -> impl Iterator<Item = (
 fn generate(
     labelling: &Labeling<'_>,
     judging: &Judging,
-    queries: &[QueryRecord],
-    answered: &HashSet<usize>,
+    pairs: &Pairs,
     reviewed: &mut BTreeMap<String, u64>,
 ) -> Result<Vec<(usize, CodeRecord)>, BuildError> {
+    let answered = pairs.answered();
     let numbers: HashMap<&str, usize> =
-        queries.iter().enumerate().map(|(number, query)| (query.id.as_str(), number)).collect();
+        pairs.queries.iter().enumerate().map(|(number, query)| (query.id.as_str(), number)).collect();
     let is_wanted = |id: &str| numbers.get(id).is_some_and(|number| !answered.contains(number));
     let summary = judging.generate_for(&is_wanted, labelling.stop, &|| ())?;
     if let Some((id, reason)) = summary.failed.first() {

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use quarry_corpus::dataset::split::{Part, QueryGrouping};
 use quarry_corpus::pairs::Extent;
-use quarry_corpus::toml_file::{self, At, Mistake, line_of};
+use quarry_corpus::toml_file::At::{self, Item, Key};
+use quarry_corpus::toml_file::{self, Mistake, line_of};
 use quarry_files::{member, read_regular_text};
 use quarry_judge::AuthorPlan;
 use serde::{Deserialize, Serialize};
@@ -24,58 +25,40 @@ pub(crate) use labels::{LabelKind, LabelPlan};
 
 const MAX_PLAN_BYTES: u64 = 16 << 20;
 
-/// A plan that was read and validated, except for its sources.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    pub path: PathBuf,
-    pub title: String,
-    pub seed: u64,
-    /// True if training parts may contain public evaluation data.
-    pub(crate) allow_evaluation_data: bool,
-    pub(crate) sources: Vec<SourcePlan>,
-    pub(crate) pool: PoolPlan,
-    pub(crate) author: Option<AuthorPlan>,
-    pub(crate) categories: Option<CategoryPlan>,
-    pub(crate) annotation: AnnotationPlan,
-    pub(crate) queries: Vec<QueryPlan>,
-    pub(crate) candidates: CandidatePlan,
-    pub(crate) labels: Vec<LabelPlan>,
-    pub(crate) splits: SplitPlan,
-    pub(crate) leaks: Option<LeakPlan>,
-    pub(crate) exports: Vec<ExportPlan>,
-}
-
-/// A plan's file. Paths are relative to its directory.
-#[derive(Debug, Deserialize)]
+/// A plan that was read and validated, except for its sources. Paths in its file are relative to its directory.
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PlanFile {
+pub struct Plan {
+    #[serde(skip)]
+    pub path: PathBuf,
     #[serde(default)]
-    title: String,
+    pub title: String,
     #[serde(default)]
     shared: bool,
     #[serde(default = "default_seed")]
-    seed: u64,
+    pub seed: u64,
+    /// True if training parts may contain public evaluation data.
     #[serde(default)]
-    allow_evaluation_data: bool,
+    pub(crate) allow_evaluation_data: bool,
     #[serde(default)]
-    sources: Vec<SourcePlan>,
+    pub(crate) sources: Vec<SourcePlan>,
     #[serde(default)]
-    pool: PoolPlan,
-    author: Option<AuthorPlan>,
-    categories: Option<CategoryPlan>,
+    pub(crate) pool: PoolPlan,
+    pub(crate) author: Option<AuthorPlan>,
+    pub(crate) categories: Option<CategoryPlan>,
     #[serde(default)]
-    annotation: AnnotationPlan,
+    pub(crate) annotation: AnnotationPlan,
     #[serde(default)]
-    queries: Vec<QueryPlan>,
+    pub(crate) queries: Vec<QueryPlan>,
     #[serde(default)]
-    candidates: CandidatePlan,
+    pub(crate) candidates: CandidatePlan,
     #[serde(default)]
-    labels: Vec<LabelPlan>,
+    pub(crate) labels: Vec<LabelPlan>,
     #[serde(default)]
-    splits: SplitPlan,
-    leaks: Option<LeakPlan>,
+    pub(crate) splits: SplitPlan,
+    pub(crate) leaks: Option<LeakPlan>,
     #[serde(default)]
-    exports: Vec<ExportPlan>,
+    pub(crate) exports: Vec<ExportPlan>,
 }
 
 fn default_seed() -> u64 {
@@ -160,7 +143,6 @@ pub(crate) enum SourceKind {
     DataSet,
 }
 
-/// Selection of code for the pool.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct PoolPlan {
@@ -168,7 +150,6 @@ pub(crate) struct PoolPlan {
     pub(crate) languages: Vec<String>,
     /// Names of filters, in the order in which they are applied.
     pub(crate) filters: Vec<String>,
-    /// Treatment of documentation in the searched code.
     pub(crate) documentation: Documentation,
     /// If true, files of tests, examples and the like are also read.
     pub(crate) tests: bool,
@@ -234,7 +215,6 @@ pub(crate) struct QueryPlan {
     pub(crate) filters: Vec<String>,
     #[serde(default = "keyword")]
     pub(crate) styles: Vec<String>,
-    /// Input of the model that writes them.
     #[serde(default)]
     pub(crate) given: Given,
     /// Maximum number of queries, sampled by the seed; for written queries, of functions.
@@ -291,10 +271,8 @@ fn keyword() -> Vec<String> {
     vec!["keyword".to_owned()]
 }
 
-/// The filters for queries.
 pub(crate) const QUERY_FILTERS: [&str; 3] = ["english", "intent", "mask"];
 
-/// Methods that find candidates.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct CandidatePlan {
@@ -403,7 +381,7 @@ struct InvalidEntry {
     problem: String,
 }
 
-fn invalid<const N: usize>(at: [At; N], problem: impl Into<String>) -> InvalidEntry {
+fn invalid(at: impl Into<Vec<At>>, problem: impl Into<String>) -> InvalidEntry {
     InvalidEntry { at: at.into(), problem: problem.into() }
 }
 
@@ -414,95 +392,63 @@ impl Plan {
     /// When the file cannot be read or is invalid, naming the line, what was expected and what to do.
     pub fn open(path: &Path) -> Result<Self, BuildError> {
         let text = read_regular_text(path, MAX_PLAN_BYTES).map_err(BuildError::read(path))?;
-        let file: PlanFile = toml_file::parse(&text)
-            .map_err(|Mistake { line, problem }| BuildError::Plan { path: path.to_owned(), line, problem })?;
-        Self::resolve(path, file).map_err(|InvalidEntry { at, problem }| BuildError::Plan {
-            path: path.to_owned(),
-            line: line_of(&text, &at),
-            problem,
-        })
+        let wrong = |line, problem| BuildError::Plan { path: path.to_owned(), line, problem };
+        let mut plan: Self =
+            toml_file::parse(&text).map_err(|Mistake { line, problem }| wrong(line, problem))?;
+        path.clone_into(&mut plan.path);
+        plan.validate()
+            .and_then(|()| plan.resolve())
+            .map_err(|InvalidEntry { at, problem }| wrong(line_of(&text, &at), problem))?;
+        Ok(plan)
     }
 
-    fn resolve(path: &Path, file: PlanFile) -> Result<Self, InvalidEntry> {
-        file.validate()?;
-        let directory = path.parent().unwrap_or(Path::new(""));
-        let PlanFile {
-            title,
-            shared,
-            seed,
-            allow_evaluation_data,
-            mut sources,
-            mut pool,
-            author,
-            mut categories,
-            mut annotation,
-            mut queries,
-            candidates,
-            mut labels,
-            splits,
-            mut leaks,
-            exports,
-        } = file;
-        if let Some(path) = &mut annotation.documentation {
-            *path = member(directory, path)
-                .map_err(|problem| invalid([At::Key("annotation"), At::Key("documentation")], problem))?;
-        }
-        if let Some(review) = categories.as_mut().and_then(|categories| categories.review.as_mut()) {
-            *review = member(directory, review)
-                .map_err(|problem| invalid([At::Key("categories"), At::Key("review")], problem))?;
-        }
-        if shared && pool.licenses.is_empty() {
-            pool.licenses.push(license::PERMISSIVE.to_owned());
-        }
-        let resolve = |at: [At; 3], path: &mut PathBuf| {
+    /// Resolves paths, and reads the licenses of projects.
+    fn resolve(&mut self) -> Result<(), InvalidEntry> {
+        let directory = self.directory().to_owned();
+        fn resolve(directory: &Path, at: impl Into<Vec<At>>, path: &mut PathBuf) -> Result<(), InvalidEntry> {
             *path = member(directory, path).map_err(|problem| invalid(at, problem))?;
             Ok(())
-        };
-        for (number, source) in sources.iter_mut().enumerate() {
-            resolve([At::Key("sources"), At::Item(number), At::Key("path")], &mut source.path)?;
+        }
+        if let Some(path) = &mut self.annotation.documentation {
+            resolve(&directory, [Key("annotation"), Key("documentation")], path)?;
+        }
+        if let Some(review) = self.categories.as_mut().and_then(|categories| categories.review.as_mut()) {
+            resolve(&directory, [Key("categories"), Key("review")], review)?;
+        }
+        if self.shared && self.pool.licenses.is_empty() {
+            self.pool.licenses.push(license::PERMISSIVE.to_owned());
+        }
+        for (number, source) in self.sources.iter_mut().enumerate() {
+            resolve(&directory, [Key("sources"), Item(number), Key("path")], &mut source.path)?;
             if let Some(projects) = &mut source.projects {
-                let at = [At::Key("sources"), At::Item(number), At::Key("projects")];
-                resolve(at, projects)?;
+                let at = [Key("sources"), Item(number), Key("projects")];
+                resolve(&directory, at, projects)?;
                 let licenses = projects::read(projects).map_err(|problem| invalid(at, problem))?;
                 source.project_licenses = Some(licenses);
             }
         }
-        for (number, query) in queries.iter_mut().enumerate() {
+        for (number, query) in self.queries.iter_mut().enumerate() {
             if let Some(path) = &mut query.path {
-                resolve([At::Key("queries"), At::Item(number), At::Key("path")], path)?;
+                resolve(&directory, [Key("queries"), Item(number), Key("path")], path)?;
             }
         }
-        for (number, label) in labels.iter_mut().enumerate() {
+        for (number, label) in self.labels.iter_mut().enumerate() {
             if let Some(path) = &mut label.path {
-                resolve([At::Key("labels"), At::Item(number), At::Key("path")], path)?;
+                resolve(&directory, [Key("labels"), Item(number), Key("path")], path)?;
             }
             if let Some(guideline) = label.guideline.as_mut().filter(|name| name.ends_with(".toml")) {
                 let mut path = PathBuf::from(&*guideline);
-                resolve([At::Key("labels"), At::Item(number), At::Key("guideline")], &mut path)?;
+                resolve(&directory, [Key("labels"), Item(number), Key("guideline")], &mut path)?;
                 *guideline = path.to_string_lossy().into_owned();
             }
         }
-        for (number, path) in leaks.iter_mut().flat_map(|leaks| leaks.against.iter_mut()).enumerate() {
-            resolve([At::Key("leaks"), At::Key("against"), At::Item(number)], path)?;
+        for (number, path) in self.leaks.iter_mut().flat_map(|leaks| leaks.against.iter_mut()).enumerate() {
+            resolve(&directory, [Key("leaks"), Key("against"), Item(number)], path)?;
         }
-        let stem = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Self {
-            path: path.to_owned(),
-            title: if title.is_empty() { stem() } else { title },
-            seed,
-            allow_evaluation_data,
-            sources,
-            pool,
-            author,
-            categories,
-            annotation,
-            queries,
-            candidates,
-            labels,
-            splits,
-            leaks,
-            exports,
-        })
+        if self.title.is_empty() {
+            self.title = self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        }
+        Ok(())
     }
 
     /// The default directory for building a plan.
@@ -525,7 +471,6 @@ impl Plan {
         self.is_written_given(Given::Summary)
     }
 
-    /// Returns whether queries are written from this input.
     pub(crate) fn is_written_given(&self, given: Given) -> bool {
         self.queries.iter().any(|query| query.kind == QueryKind::Written && query.given == given)
     }

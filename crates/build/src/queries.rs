@@ -85,7 +85,6 @@ pub(crate) fn without_paths(plan: &QueryPlan) -> QueryPlan {
     QueryPlan { path: None, ..plan.clone() }
 }
 
-/// Writes the queries of one source to a step's directory.
 pub(crate) fn write(
     plan: &Plan,
     queries: &QueryPlan,
@@ -178,7 +177,6 @@ pub(crate) fn finish(
     Ok(counts)
 }
 
-/// The first queries that each filter removed.
 fn examples_of(excluded: &[Excluded]) -> BTreeMap<&str, Vec<String>> {
     let mut examples: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for Excluded { text, filter, .. } in excluded.iter().filter(|excluded| !excluded.text.is_empty()) {
@@ -195,7 +193,6 @@ pub(crate) fn examples(step: &Path) -> Result<BTreeMap<String, Vec<String>>, Bui
     jsonl::read_json(&step.join(EXAMPLES))
 }
 
-/// The filters of a source of queries.
 pub(crate) struct Filters {
     /// In lower case.
     containing: Vec<String>,
@@ -305,22 +302,6 @@ pub(crate) fn merge_step(sources: &[&Key]) -> Step {
 
 /// Writes the queries of all sources without duplicate texts; a query's codes are those of all sources that have it.
 pub(crate) fn merge(sources: &[PathBuf], step: &Path) -> Result<BTreeMap<String, u64>, BuildError> {
-    let (merged, n_repeated) = merged(sources)?;
-    if merged.is_empty() {
-        let problem = "expected queries, found none: no documentation is a question, no message describes what code \
-                       does, no answer of the model could be read, or the filters removed everything; `excluded.jsonl` \
-                       in the directories of the steps `queries` lists which and why; loosen the filters, or name a \
-                       file of queries";
-        return Err(BuildError::step("queries", problem));
-    }
-    let mut writer = Writer::create(&step.join(QUERIES))?;
-    merged.iter().try_for_each(|query| writer.write(query))?;
-    writer.finish()?;
-    Ok([("queries".to_owned(), merged.len() as u64), ("repeated".to_owned(), n_repeated)].into())
-}
-
-/// The queries of all sources, without duplicate texts, and the number of these.
-fn merged(sources: &[PathBuf]) -> Result<(Vec<QueryRecord>, u64), BuildError> {
     let mut merged: Vec<QueryRecord> = Vec::new();
     let mut places: HashMap<u128, usize> = HashMap::new();
     let mut n_repeated = 0;
@@ -337,11 +318,21 @@ fn merged(sources: &[PathBuf]) -> Result<(Vec<QueryRecord>, u64), BuildError> {
             Ok(())
         })?;
     }
+    if merged.is_empty() {
+        let problem = "expected queries, found none: no documentation is a question, no message describes what code \
+                       does, no answer of the model could be read, or the filters removed everything; `excluded.jsonl` \
+                       in the directories of the steps `queries` lists which and why; loosen the filters, or name a \
+                       file of queries";
+        return Err(BuildError::step("queries", problem));
+    }
+    let mut writer = Writer::create(&step.join(QUERIES))?;
     for query in &mut merged {
         query.codes.sort_unstable();
         query.codes.dedup();
+        writer.write(query)?;
     }
-    Ok((merged, n_repeated))
+    writer.finish()?;
+    Ok([("queries".to_owned(), merged.len() as u64), ("repeated".to_owned(), n_repeated)].into())
 }
 
 #[cfg(test)]

@@ -94,9 +94,7 @@ pub struct QueryRecord {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Candidate {
-    /// Id of the query.
     pub query: String,
-    /// Id of the code.
     pub code: String,
     /// The methods that found it, with 1-based rank and score.
     pub found: Vec<Found>,

@@ -74,7 +74,7 @@ impl Sample {
     }
 }
 
-trait Content {
+pub(crate) trait Content {
     fn hash(&self) -> &str;
 
     fn commit(&self) -> Option<&str>;
@@ -124,7 +124,6 @@ impl SampleLimits {
     }
 }
 
-/// Inputs of the records of a source.
 #[derive(Debug, Serialize)]
 struct Identity<'p> {
     name: &'p str,
@@ -146,9 +145,9 @@ struct Identity<'p> {
 }
 
 pub(crate) struct OpenedSource<'p> {
-    plan: &'p SourcePlan,
+    pub(crate) plan: &'p SourcePlan,
     tests: bool,
-    content: Box<dyn Content + 'p>,
+    pub(crate) content: Box<dyn Content + 'p>,
 }
 
 impl<'p> OpenedSource<'p> {
@@ -188,28 +187,10 @@ impl<'p> OpenedSource<'p> {
         Step::new(format!("source {}", self.plan.name), VERSION, &identity, &[])
     }
 
-    pub(crate) fn name(&self) -> &str {
-        &self.plan.name
-    }
-
-    /// Passes the records of a part of it to `each`.
-    pub(crate) fn sample(
-        &self,
-        limits: &SampleLimits,
-        each: &mut TakeRecord<'_>,
-    ) -> Result<Sample, BuildError> {
-        self.content.sample(limits, each)
-    }
-
-    /// Passes the records of all its code to `each`.
-    pub(crate) fn for_each(&self, each: &mut TakeRecord<'_>) -> Result<Counts, BuildError> {
-        self.content.read(each)
-    }
-
     /// Writes the records of all its code to a step's directory; returns counts.
     pub(crate) fn write(&self, step: &Path) -> Result<Counts, BuildError> {
         let mut writer = Writer::create(&step.join(RECORDS))?;
-        let counts = self.for_each(&mut |record| writer.write(&record))?;
+        let counts = self.content.read(&mut |record| writer.write(&record))?;
         writer.finish()?;
         Ok(counts)
     }

@@ -61,7 +61,6 @@ pub struct OutputFile {
 }
 
 impl Step {
-    /// A step that has not been done yet.
     pub(crate) fn new(
         name: impl Into<String>,
         version: u32,
@@ -150,13 +149,6 @@ impl Store {
         Ok(Self { root: root.to_owned(), _lock: lock })
     }
 
-    /// The directory in which a step stores its state for resuming.
-    fn workspace(&self, key: &Key) -> Result<PathBuf, BuildError> {
-        let directory = self.root.join("work").join(key.as_str());
-        make_directory(&directory)?;
-        Ok(directory)
-    }
-
     /// Does a step unless it is done: `work` writes its output to the first directory, which is renamed when
     /// complete, and returns the counts; the second directory is kept until then, for resuming an interrupted step.
     pub(crate) fn run(
@@ -171,7 +163,8 @@ impl Store {
         let target = directory_of(&self.root, &key);
         let partial = target.with_file_name(format!("{PARTIAL}{}", key.as_str()));
         fs::create_dir_all(&partial).map_err(BuildError::write(&partial))?;
-        let workspace = self.workspace(&key)?;
+        let workspace = self.root.join("work").join(key.as_str());
+        make_directory(&workspace)?;
         let counts = match work(&step, &partial, &workspace) {
             Ok(counts) => counts,
             Err(error) => {
@@ -230,6 +223,12 @@ fn refuse_link(path: &Path) -> Result<(), BuildError> {
 
 pub(crate) fn directory_of(root: &Path, key: &Key) -> PathBuf {
     root.join("steps").join(key.as_str())
+}
+
+/// The directory of the step with a name, if it is done.
+pub(crate) fn finished(steps: &[(Step, bool)], root: &Path, name: &str) -> Option<PathBuf> {
+    let found = steps.iter().find(|(step, is_done)| *is_done && step.name == name);
+    found.map(|(step, _)| directory_of(root, &step.key()))
 }
 
 /// The finished step with a key, if all of its files exist with the recorded sizes.

@@ -12,6 +12,7 @@ use quarry_corpus::dataset::python_random::PythonRandom;
 use quarry_corpus::dataset::split::{Part, QueryGrouping, split};
 use quarry_corpus::dataset::{check, distractors, sources};
 use quarry_corpus::formats::FORMATS;
+use quarry_corpus::formats::source::Source;
 use quarry_test_support::files::{contents_below, directory_with as directory};
 
 const QA: &str = r#"[
@@ -19,6 +20,12 @@ const QA: &str = r#"[
     {"idx": "2", "doc": "add two", "code": "def g(): pass", "label": 0},
     {"idx": "3", "doc": "say hello", "code": "def g(): pass", "label": 1}
 ]"#;
+
+/// Opens a file or directory, whose format is detected.
+#[track_caller]
+fn read(path: impl Into<PathBuf>) -> Vec<Source> {
+    sources(&[path.into()], "", "test").unwrap()
+}
 
 /// Converts files of a directory; returns the error message, or the texts of the written files by path.
 fn converted(
@@ -68,27 +75,18 @@ fn every_format_that_is_written_reads_back_the_same() {
     let directory = directory(&[("qa.json", QA)]);
     converted(directory.path(), &["qa.json"], "cosqa-plus-folder", &ConvertOptions::default()).unwrap();
     let out = directory.path().join("out-cosqa-plus-folder");
-    let expected =
-        benchmark(&sources(std::slice::from_ref(&out), "", "test").unwrap(), &ConvertOptions::default())
-            .unwrap();
+    let expected = benchmark(&read(&out), &ConvertOptions::default()).unwrap();
     assert_eq!(expected.documents.len(), 2);
     for name in Target::names() {
         let target = tempfile::tempdir().unwrap();
         let path = target.path().join("written");
         let target = Target::named(name).unwrap();
-        convert(
-            &sources(std::slice::from_ref(&out), "", "test").unwrap(),
-            target,
-            &path,
-            "test",
-            &ConvertOptions::default(),
-        )
-        .unwrap();
+        convert(&read(&out), target, &path, "test", &ConvertOptions::default()).unwrap();
         let whole = ["beir", "coir", "mteb", "mteb-parquet", "cosqa", "cosqa-plus-folder"].contains(&name);
         // A single file, a part of one, or a file without negatives is less certain.
-        let read = sources(&[path], "", "test").unwrap();
+        let written = read(path);
         if whole {
-            let mut written = benchmark(&read, &ConvertOptions::default()).unwrap();
+            let mut written = benchmark(&written, &ConvertOptions::default()).unwrap();
             if name == "cosqa" {
                 // In this format, each pair is a separate query.
                 assert_eq!(written.qrels.values().map(|grades| grades.len()).sum::<usize>(), 3);
@@ -99,9 +97,9 @@ fn every_format_that_is_written_reads_back_the_same() {
             }
             assert_eq!(written, expected, "{name}");
         } else {
-            assert_eq!(read[0].format.name, name);
+            assert_eq!(written[0].format.name, name);
             let mut n_records = 0;
-            read[0]
+            written[0]
                 .for_each(&mut |_| {
                     n_records += 1;
                     Ok(())
@@ -184,7 +182,7 @@ fn checking_lists_every_problem_with_its_line() {
         ("queries.jsonl", "{\"_id\":\"q\",\"text\":\"a\"}\n"),
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\t1\t1\nq\t9\t1\nz\t1\t1\nq\t1\t0\n"),
     ]);
-    let found = check::check(&sources(&[directory.path().into()], "", "test").unwrap(), 10).unwrap();
+    let found = check::check(&read(directory.path()), 10).unwrap();
     let problems: Vec<String> = found
         .iter()
         .flat_map(|file| &file.problems)
@@ -211,7 +209,7 @@ fn statistics_are_correct() {
         directory(&[("a.json", QA), ("b.json", r#"[{"idx":"9","doc":"add  two","code":"x y","label":1}]"#)]);
     let census = |name: &str| {
         let tokens = |text: &str, each: &mut dyn FnMut(&str)| text.split_whitespace().for_each(each);
-        Census::new(&sources(&[directory.path().join(name)], "", "test").unwrap(), false, &tokens).unwrap()
+        Census::new(&read(directory.path().join(name)), false, &tokens).unwrap()
     };
     let (a, b) = (census("a.json"), census("b.json"));
     let description = a.describe();
@@ -240,7 +238,7 @@ fn splits_keep_queries_together_and_strata_even() {
         }
     }
     let directory = directory(&[("pairs.jsonl", &lines)]);
-    let sources = sources(&[directory.path().join("pairs.jsonl")], "", "test").unwrap();
+    let sources = read(directory.path().join("pairs.jsonl"));
     let parts = [("train", 8.0), ("dev", 1.0), ("test", 1.0)].map(|(name, weight)| Part {
         name: name.into(),
         weight,
@@ -292,7 +290,7 @@ fn nearly_equal_queries_and_those_with_one_answer_stay_in_one_part() {
         lines += &row(format!("put values{n} into their order"), code(n, "values"));
     }
     let directory = directory(&[("pairs.jsonl", &lines)]);
-    let sources = sources(&[directory.path().join("pairs.jsonl")], "", "test").unwrap();
+    let sources = read(directory.path().join("pairs.jsonl"));
     let parts = [("train", 2.0), ("test", 1.0)];
     let parts = parts.map(|(name, weight)| Part { name: name.into(), weight, positives_only: false });
     let split_groups = |together, name: &str| {
@@ -329,7 +327,7 @@ fn parts_of_positives_have_no_query_without_one_and_nothing_that_does_not_match(
         }
     }
     let directory = directory(&[("pairs.jsonl", &lines)]);
-    let sources = sources(&[directory.path().join("pairs.jsonl")], "", "test").unwrap();
+    let sources = read(directory.path().join("pairs.jsonl"));
     let parts = [("train", 8.0, false), ("dev", 1.0, true), ("test", 1.0, true)]
         .map(|(name, weight, positives_only)| Part { name: name.into(), weight, positives_only });
     let out = directory.path().join("out");
@@ -416,7 +414,7 @@ fn comments_do_not_hide_what_data_sets_share() {
     ];
     let directory =
         directory(&[(files[0].0, &files[0].1), (files[1].0, &files[1].1), (files[2].0, &files[2].1)]);
-    let read = |name: &str| sources(&[directory.path().join(name)], "", "test").unwrap();
+    let read = |name: &str| read(directory.path().join(name));
     for other in ["b.jsonl", "c.jsonl"] {
         let left =
             |same| dedupe(&read("a.jsonl"), &read(other), (same, ComparedText::Code), None, 1).unwrap().kept;
@@ -434,7 +432,7 @@ fn duplicates_and_leaks_are_removed_and_reported() {
         [row("a", "x = 1"), row("b", "x  =  1"), row("c", "y"), row("d", &long), row("e", "z")].concat();
     let directory =
         directory(&[("train.jsonl", &train), ("test.jsonl", &[row("t", "y"), row("u", &near)].concat())]);
-    let read = |name: &str| sources(&[directory.path().join(name)], "", "test").unwrap();
+    let read = |name: &str| read(directory.path().join(name));
     let report = |same, out: Option<&Path>| {
         dedupe(&read("train.jsonl"), &read("test.jsonl"), (same, ComparedText::Code), out, 9).unwrap()
     };
@@ -459,9 +457,7 @@ fn distractors_are_others_and_rolling_ones_come_from_the_pool_before() {
         (0..300).map(|i| format!("{{\"input\":\"q{i} [CODESPLIT] c{}\",\"target\":1}}\n", i / 2)).collect();
     let directory = directory(&[("pairs.jsonl", &lines)]);
     let path = directory.path().join("pairs.jsonl");
-    let data =
-        benchmark(&sources(std::slice::from_ref(&path), "", "test").unwrap(), &ConvertOptions::default())
-            .unwrap();
+    let data = benchmark(&read(&path), &ConvertOptions::default()).unwrap();
     let draw = |sampling, without_twins, seed| {
         let options = distractors::DistractorOptions { count: 99, sampling, without_twins, seed };
         distractors::sample(&data, options, &path).unwrap()
@@ -514,11 +510,9 @@ fn repeats_are_counted_by_content_and_not_by_id() {
         ("beir/qrels/test.tsv", "query-id\tcorpus-id\tscore\n1\t1\t1\n1\t2\t1\n1\t3\t1\n"),
     ]);
     let repeated = |name: &str| {
-        let sources = sources(&[directory.path().join(name)], "", "test").unwrap();
-        Census::new(&sources, false, &|_: &str, _: &mut dyn FnMut(&str)| {})
-            .unwrap()
-            .describe()
-            .repeated_pairs
+        let sources = read(directory.path().join(name));
+        let census = Census::new(&sources, false, &|_: &str, _: &mut dyn FnMut(&str)| {}).unwrap();
+        census.describe().repeated_pairs
     };
     assert_eq!(repeated("pairs.jsonl"), 2);
     assert_eq!(repeated("beir"), 1);
@@ -534,9 +528,7 @@ fn queries_with_several_positives_keep_them_all() {
     let lines = [pair("q", "a"), pair("q", "b"), pair("r", "c"), pair("s", "d")].concat();
     let directory = directory(&[("pairs.jsonl", lines.as_str())]);
     let path = directory.path().join("pairs.jsonl");
-    let data =
-        benchmark(&sources(std::slice::from_ref(&path), "", "test").unwrap(), &ConvertOptions::default())
-            .unwrap();
+    let data = benchmark(&read(&path), &ConvertOptions::default()).unwrap();
     let options = distractors::DistractorOptions {
         count: 2,
         sampling: distractors::Sampling::Uniform,

@@ -11,7 +11,6 @@ pub enum DownloadError {
         #[source]
         failure: Failure,
     },
-    /// Another file has the name.
     #[error("{}: another file has this name: {failure}; move it, or remove it", path.display())]
     Other {
         path: PathBuf,
@@ -22,7 +21,6 @@ pub enum DownloadError {
     Busy { path: PathBuf },
     #[error("{}: cannot be read; check its permissions", path.display())]
     Read { path: PathBuf, source: io::Error },
-    /// The file cannot be written. What is there is kept.
     #[error(
         "{}: cannot be written; check the directory, its permissions and the free space, and try again: it resumes where \
          it stopped",
@@ -39,44 +37,19 @@ pub enum Failure {
     Status { status: u16 },
     #[error("expected the file, found {problem}; try again")]
     Answer { problem: String },
-    /// The connection ended early.
     #[error("the connection ended after {found} of {expected} bytes; try again: it resumes where it stopped")]
-    Cut {
-        /// Bytes of the whole file.
-        expected: u64,
-        /// Bytes that are there.
-        found: u64,
-    },
+    Cut { expected: u64, found: u64 },
     #[error("the connection broke: {problem}; try again: it resumes where it stopped")]
     Broken { problem: String },
     #[error("only {bytes} bytes arrived in {seconds} s; try again: it resumes where it stopped")]
-    Slow {
-        /// Bytes that came.
-        bytes: u64,
-        /// In this time.
-        seconds: u64,
-    },
+    Slow { bytes: u64, seconds: u64 },
     /// It is another file, or an error page.
     #[error("expected {expected} bytes, found {found}; check the address: the file may have changed")]
-    Length {
-        /// Bytes that it should have.
-        expected: u64,
-        /// Bytes that it has.
-        found: u64,
-    },
+    Length { expected: u64, found: u64 },
     #[error("expected at most {max_size} bytes, found more; check the address")]
-    TooLong {
-        /// Maximum number of bytes.
-        max_size: u64,
-    },
-    /// It has another content.
+    TooLong { max_size: u64 },
     #[error("expected SHA-256 {expected}, found {found}; the file was damaged on its way, or has changed")]
-    Hash {
-        /// Hash that it should have.
-        expected: String,
-        /// Hash that it has.
-        found: String,
-    },
+    Hash { expected: String, found: String },
 }
 
 impl Failure {
@@ -89,10 +62,6 @@ impl Failure {
             Self::Status { status } => matches!(status, 408 | 429 | 500..),
             Self::Answer { .. } | Self::Cut { .. } | Self::Broken { .. } | Self::Slow { .. } => true,
         }
-    }
-
-    pub(crate) fn from_read_error(error: io::Error) -> Self {
-        Self::Broken { problem: error.to_string() }
     }
 }
 

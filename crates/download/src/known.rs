@@ -20,7 +20,6 @@ const MAX_OVERHEAD: u64 = 1 << 20;
 /// Maximum number of characters of a path in an archive that are shown.
 const SHOWN_CHARS: usize = 100;
 
-/// A file whose content is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownFile<'a> {
     /// Its path below the directory: names joined by `/`.
@@ -36,7 +35,6 @@ pub enum KnownFileError {
     Read { path: PathBuf, source: io::Error },
     #[error("{path}: {failure}")]
     Other {
-        /// Its path below the directory.
         path: String,
         #[source]
         failure: Failure,
@@ -45,19 +43,14 @@ pub enum KnownFileError {
     NotAnArchive,
     #[error("the archive is damaged; download it again")]
     Damaged(#[source] io::Error),
-    /// The archive has an entry that is not one of the files, or one of them twice.
     #[error("expected only the files of `{top}`, each once, found {path:?}")]
     Unexpected {
-        /// Name of the directory that all files are in.
         top: String,
         /// The path of the entry, shortened.
         path: String,
     },
     #[error("expected {path} in the archive, found its end")]
-    Missing {
-        /// Its path below the directory.
-        path: String,
-    },
+    Missing { path: String },
     #[error("{}: cannot be written; check the directory, its permissions and the free space", path.display())]
     Write { path: PathBuf, source: io::Error },
 }

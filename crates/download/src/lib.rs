@@ -12,7 +12,7 @@ pub mod known;
 mod part;
 
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -251,7 +251,8 @@ fn attempt(
     let (mut since, mut in_window) = (Instant::now(), 0);
     loop {
         progress(part.len(), total);
-        let read = body.read(&mut buffer).map_err(Failure::from_read_error)?;
+        let broken = |error: io::Error| Failure::Broken { problem: error.to_string() };
+        let read = body.read(&mut buffer).map_err(broken)?;
         if read == 0 {
             break;
         }

@@ -105,7 +105,6 @@ impl Part {
         fs::remove_file(&self.origin_path).map_err(|source| self.error(source))
     }
 
-    /// Removes the partial file.
     pub(crate) fn discard(self) -> Result<(), DownloadError> {
         fs::remove_file(&self.path).map_err(|source| self.error(source))?;
         fs::remove_file(&self.origin_path).map_err(|source| self.error(source))

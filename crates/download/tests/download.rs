@@ -90,6 +90,11 @@ struct Destination {
     directory: tempfile::TempDir,
 }
 
+/// A destination, and a server that sends what it is asked for, at most so many bytes at a time.
+fn serving(most: usize) -> (Destination, Server) {
+    (Destination::new(), serve(move |_, request, stream| send(request, stream, most)))
+}
+
 impl Destination {
     fn new() -> Self {
         Self { directory: tempfile::tempdir().unwrap() }
@@ -131,8 +136,7 @@ fn failure(result: Result<Downloaded, DownloadError>) -> Failure {
 
 #[test]
 fn a_file_is_there_whole_and_is_not_asked_for_again() {
-    let (destination, server) =
-        (Destination::new(), serve(|_, request, stream| send(request, stream, usize::MAX)));
+    let (destination, server) = serving(usize::MAX);
     let got = destination.get(&server, &verified()).unwrap();
     assert_eq!(got, Downloaded { size: 100_000, sha256: SHA256.into(), kept: 0, is_verified: true });
     assert!(destination.is_whole());
@@ -147,8 +151,7 @@ fn a_file_is_there_whole_and_is_not_asked_for_again() {
 
 #[test]
 fn interrupted_downloads_resume() {
-    let (destination, server) =
-        (Destination::new(), serve(|_, request, stream| send(request, stream, 30_000)));
+    let (destination, server) = serving(30_000);
     destination.get(&server, &Expected::default()).unwrap();
     assert!(destination.is_whole());
     let seen = server.seen.lock().unwrap();
@@ -162,8 +165,7 @@ fn parts_of_another_run_are_kept_and_those_of_another_url_are_not() {
     for (origin, kept) in
         [("", 0), ("SAME\n\"one\"\n", 5), ("SAME\n", 5), ("http://elsewhere/\n\"one\"\n", 0)]
     {
-        let (destination, server) =
-            (Destination::new(), serve(|_, request, stream| send(request, stream, usize::MAX)));
+        let (destination, server) = serving(usize::MAX);
         fs::write(destination.directory.path().join("file.bin.part"), &content()[..5]).unwrap();
         fs::write(
             destination.directory.path().join("file.bin.part.from"),
@@ -209,8 +211,7 @@ fn a_server_without_ranges_and_a_file_that_changes_start_over() {
 
 #[test]
 fn wrong_content_is_refused_and_removed() {
-    let (destination, server) =
-        (Destination::new(), serve(|_, request, stream| send(request, stream, usize::MAX)));
+    let (destination, server) = serving(usize::MAX);
     let wrong = Expected { sha256: Some("0".repeat(64)), ..Expected::default() };
     let error = failure(destination.get(&server, &wrong));
     assert!(matches!(&error, Failure::Hash { found, .. } if found == SHA256), "{error}");
@@ -338,8 +339,7 @@ fn a_concurrent_download_neither_waits_nor_interferes() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_named() {
-    let (destination, server) =
-        (Destination::new(), serve(|_, request, stream| send(request, stream, usize::MAX)));
+    let (destination, server) = serving(usize::MAX);
     std::os::unix::fs::symlink(Path::new("/dev/full"), destination.directory.path().join("file.bin.part"))
         .unwrap();
     let error = destination.get(&server, &verified()).unwrap_err();

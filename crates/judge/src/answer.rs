@@ -359,7 +359,6 @@ fn check_characters(text: &str) -> Result<(), String> {
     }
 }
 
-/// The beginning of a value, for messages.
 fn beginning(value: &str) -> String {
     value.chars().take(40).collect()
 }

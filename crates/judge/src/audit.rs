@@ -104,22 +104,12 @@ pub fn audit_changed(
     let mut audit = AuditReport::default();
     let mut again =
         |page: Vec<FinishedRun>| run_again(&mut audit, page, programs, limits, (threads, stop), changed);
-    let mut after = [0; 3];
-    while let page = ledger.finished(judge, after, PAGE)?
-        && let Some((last, _)) = page.last()
-        && !stop.load(Ordering::SeqCst)
-    {
-        after = *last;
-        again(page.into_iter().map(|(_, finished)| finished).collect())?;
-    }
-    let mut after = 0;
-    while let page = ledger.programs_of_people(judge, after, PAGE)?
-        && let Some((last, _)) = page.last()
-        && !stop.load(Ordering::SeqCst)
-    {
-        after = *last;
-        again(page.into_iter().map(|(_, finished)| finished).collect())?;
-    }
+    ledger.for_each_finished(judge, PAGE, |page| {
+        if !stop.load(Ordering::SeqCst) {
+            again(page)?;
+        }
+        Ok(!stop.load(Ordering::SeqCst))
+    })?;
     audit.stopped = stop.load(Ordering::SeqCst);
     audit.changed.sort_by(|a, b| (&a.pair, &a.person).cmp(&(&b.pair, &b.person)));
     audit.not_run.sort_by(|a, b| (&a.pair, &a.person).cmp(&(&b.pair, &b.person)));

@@ -292,7 +292,6 @@ impl Author {
     pub fn usage(&self) -> AuthorUsage {
         *self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
     /// Maximum number of concurrent questions.
     pub fn at_once(&self) -> usize {
         self.at_once
@@ -303,12 +302,6 @@ impl Author {
             AuthorRole::Validator => self.validator.as_ref().unwrap_or(&self.writer),
             AuthorRole::Writer => &self.writer,
         }
-    }
-
-    fn request(&self, prompt: &Prompt, values: &BTreeMap<&str, String>) -> ChatRequest {
-        let mut request = prompt.request(values);
-        request.temperature = self.temperature.or(request.temperature);
-        request
     }
 
     /// The text that the generating model answers to a prompt.
@@ -349,7 +342,8 @@ impl Author {
         stop: &AtomicBool,
         read: impl Fn(&str) -> Result<T, String>,
     ) -> Result<AuthorAnswer<T>, JudgeError> {
-        let mut request = self.request(prompt, values);
+        let mut request = prompt.request(values);
+        request.temperature = self.temperature.or(request.temperature);
         let model = self.model(role);
         let answer = |request: &ChatRequest| -> Result<String, Refused> {
             if stop.load(Ordering::SeqCst) {

@@ -9,7 +9,6 @@ use quarry_text::counted;
 use serde::Serialize;
 
 use crate::error::JudgeError;
-use crate::judge::Outcome;
 use crate::ledger::Ledger;
 
 /// The shares of correct verdicts for which [`Calibration`] gives how many verdicts can be kept.
@@ -100,11 +99,7 @@ impl Calibration {
     ) -> Result<Option<Self>, JudgeError> {
         let mut cases = Vec::new();
         ledger.for_each_decided(judge, |decided| {
-            let predicted = match decided.verdict.outcome {
-                Outcome::Yes => true,
-                Outcome::No => false,
-                Outcome::Discarded | Outcome::Unresolved => return Ok(()),
-            };
+            let Some(predicted) = decided.verdict.outcome.label() else { return Ok(()) };
             if let (Some(confidence), Some(label)) = (decided.verdict.confidence, decided.pair.label) {
                 let is_right = predicted == (label >= 1);
                 cases.push(ConfidenceCase { query: decided.pair.query_id, confidence, is_right });

@@ -12,7 +12,6 @@ use quarry_corpus::formats::query_code::PAIRS;
 use serde_json::{Value, json};
 
 use crate::error::JudgeError;
-use crate::judge::Outcome;
 use crate::ledger::{GeneratedCode, JudgedPair, Ledger};
 use crate::pair::Pair;
 
@@ -169,11 +168,7 @@ fn write_generated(generated: &[GeneratedCode], path: &Path) -> Result<(), Judge
 }
 
 fn label(decided: &JudgedPair, graded: bool) -> Option<i32> {
-    let label = match decided.verdict.outcome {
-        Outcome::Yes => 1,
-        Outcome::No => 0,
-        Outcome::Discarded | Outcome::Unresolved => return None,
-    };
+    let label = i32::from(decided.verdict.outcome.label()?);
     Some(decided.verdict.grade.filter(|_| graded).map_or(label, i32::from))
 }
 

@@ -146,6 +146,15 @@ impl Outcome {
         }
     }
 
+    /// Whether the code answers the query; `None` without a label.
+    pub fn label(self) -> Option<bool> {
+        match self {
+            Self::Yes => Some(true),
+            Self::No => Some(false),
+            Self::Discarded | Self::Unresolved => None,
+        }
+    }
+
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|outcome| outcome.name() == name)
     }
@@ -274,7 +283,6 @@ impl Judge {
         self.steps.iter().map(|prompt| prompt.name.as_str())
     }
 
-    /// Maximum number of tries until the answer can be parsed.
     pub(crate) fn attempts(&self) -> u32 {
         self.attempts
     }

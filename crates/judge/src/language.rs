@@ -65,7 +65,6 @@ impl Language {
         LANGUAGES.get(&name.to_lowercase())
     }
 
-    /// Form in which its programs report their assertions.
     pub(crate) fn reporting(&self) -> &ReportStyle {
         &self.reporting
     }

@@ -112,7 +112,6 @@ mod tests {
             }
         }
 
-        /// A decision has more than half of all votes.
         #[test]
         fn a_label_has_more_than_half_of_all_votes(indices in prop::collection::vec(0_usize..4, 0..9)) {
             let votes: Vec<Verdict> = indices.iter().map(|index| vote(Outcome::ALL[*index], None)).collect();

@@ -18,7 +18,6 @@ pub(crate) const SUBJECT: &str = "subject";
 /// The text of the table, which is part of the versions of judges.
 pub(crate) const MUTANTS_TEXT: &str = include_str!("mutants.toml");
 
-/// Mutation rules of a language.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MutationRules {

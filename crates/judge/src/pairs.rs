@@ -4,7 +4,7 @@ use std::slice;
 
 use quarry_corpus::dataset;
 use quarry_corpus::formats::source::Source;
-use quarry_corpus::formats::{FormatError, Record, RecordKind};
+use quarry_corpus::formats::{Record, RecordKind};
 
 use crate::error::JudgeError;
 use crate::language::Language;
@@ -78,7 +78,6 @@ pub(crate) fn check(plan: &Plan) -> Result<CheckedPairs, JudgeError> {
             } else if !languages.contains(&pair.language) {
                 languages.push(pair.language);
             }
-            Ok(())
         })?;
     }
     if n_wrong > listed.len() {
@@ -106,7 +105,6 @@ pub(crate) fn note(checked: &CheckedPairs, plan: &Plan, writer: &Writer) -> Resu
         if batch.len() == BATCH {
             add(&mut batch);
         }
-        Ok(())
     })?;
     add(&mut batch);
     if let Some(error) = failed {
@@ -154,28 +152,18 @@ pub fn record_pairs(plan: &Plan) -> Result<(Writer, i64), JudgeError> {
     let checked = check(plan)?;
     let writer = Writer::open(&plan.ledger)?;
     note(&checked, plan, &writer)?;
-    let mut members = Vec::new();
-    for member in &plan.members {
-        members.push(writer.start(
-            &member.judge,
-            &member.version,
-            &member.description(),
-            &member.text,
-            &[],
-        )?);
-    }
-    let judge = writer.start(&plan.judge, &plan.version, &plan.description(), &plan.text, &members)?;
+    let members =
+        plan.members.iter().map(|member| writer.start(member, &[])).collect::<Result<Vec<_>, _>>()?;
+    let judge = writer.start(plan, &members)?;
     Ok((writer, judge))
 }
 
-fn for_each(
-    sources: &[Source],
-    plan: &Plan,
-    each: &mut dyn FnMut(Pair) -> Result<(), FormatError>,
-) -> Result<(), JudgeError> {
-    Ok(dataset::for_each(sources, &mut |_, record| match record {
-        Record::Pair(pair) => each(from_record(*pair, plan)),
-        _ => Ok(()),
+fn for_each(sources: &[Source], plan: &Plan, each: &mut dyn FnMut(Pair)) -> Result<(), JudgeError> {
+    Ok(dataset::for_each(sources, &mut |_, record| {
+        if let Record::Pair(pair) = record {
+            each(from_record(*pair, plan));
+        }
+        Ok(())
     })?)
 }
 

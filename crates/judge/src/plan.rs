@@ -83,10 +83,7 @@ impl Plan {
     pub fn open(path: &Path, ledger: Option<&Path>) -> Result<Self, JudgeError> {
         let (text, file) = open::parse(path)?;
         open::validate(&file).map_err(|(at, problem)| open::wrong(path, &text, at, problem))?;
-        let resolved = open::Resolved::new(path, &text, &file)?;
-        let members = resolved.members()?;
-        let plan = resolved.plan(ledger, resolved.first_member()?)?;
-        open::multiply(plan, members).map_err(|problem| open::wrong(path, &text, &["models"], problem))
+        open::Resolved::new(path, &text, &file)?.plan(ledger)
     }
 
     /// Sets enough concurrent pairs to keep workers on other machines busy, unless the plan specifies the number.

@@ -36,7 +36,7 @@ pub struct RereadSummary {
 pub(crate) fn predecessor(ledger: &Ledger, plan: &Plan) -> Result<Option<i64>, JudgeError> {
     let started = ledger.described(&plan.version, &plan.description())?;
     let is_same = |text: &str| rules_for_packages(text) == rules_for_packages(&plan.text);
-    Ok(started.into_iter().find(|started| is_same(&started.plan)).map(|started| started.judge))
+    Ok(started.into_iter().find(|(_, text)| is_same(text)).map(|(judge, _)| judge))
 }
 
 /// Returns true if a ledger has labels by earlier rules that [`reread`] would read again, and none by the current
@@ -76,11 +76,9 @@ pub fn reread(plan: &Plan) -> Result<RereadSummary, JudgeError> {
     let mut found = RereadSummary::default();
     let Some(before) = predecessor(writer.ledger(), plan)? else { return Ok(found) };
     pairs::note(&checked, plan, &writer)?;
-    let start = |plan: &Plan, members: &[i64]| {
-        writer.start(&plan.judge, &plan.version, &plan.description(), &plan.text, members)
-    };
-    let members = plan.members.iter().map(|member| start(member, &[])).collect::<Result<Vec<_>, _>>()?;
-    let judge = start(plan, &members)?;
+    let members =
+        plan.members.iter().map(|member| writer.start(member, &[])).collect::<Result<Vec<_>, _>>()?;
+    let judge = writer.start(plan, &members)?;
     writer.adopt_generated(judge, before)?;
     let judges: Vec<(&Plan, i64)> = match members.is_empty() {
         true => vec![(plan, judge)],

@@ -155,7 +155,7 @@ impl Judging {
             .collect::<Result<Vec<_>, _>>()?;
         let numbers: Vec<i64> = members.iter().map(|member| member.judge).collect();
         let client = plan.client(budget.clone(), executors.remote.as_ref())?;
-        let judge = writer.start(&plan.judge, &plan.version, &plan.description(), &plan.text, &numbers)?;
+        let judge = writer.start(&plan, &numbers)?;
         let (writer, executors) = (Arc::clone(writer), executors.clone());
         Ok(Self { plan, writer, client, executors, judge, members })
     }
@@ -312,12 +312,7 @@ impl<'a> SharedState<'a> {
                 Err(StepError::Stop) => return,
                 Err(StepError::All(error)) => return self.fail(error),
                 Err(StepError::Pair(reason)) => {
-                    let key = EventKey {
-                        judge: self.judging.judge,
-                        pair: number,
-                        position: 0,
-                        optional_step: None,
-                    };
+                    let key = EventKey::of_pair(self.judging.judge, number);
                     if let Err(error) = self.judging.writer.add_failure(key, &reason) {
                         return self.fail(error);
                     }

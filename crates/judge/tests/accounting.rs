@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::fixture::{Fixture, answer, honest, pair};
-use quarry_corpus::dataset::convert::{Grades, Target};
+use crate::fixture::{Fixture, answer, honest, pair, wanted};
+use quarry_corpus::dataset::convert::Grades;
 use quarry_judge::{ExportRequest, JudgeReport, PerPair, PerPairs, export};
 use quarry_test_support::model_server::{Reply, Server, completion};
 use serde_json::{Value, json};
@@ -53,10 +53,9 @@ fn unresolved_pairs_are_not_clear() {
 fn labels_become_data_sets() {
     let server = honest();
     let fixture = Fixture::new(12, &server.url());
-    let refused = |split: &str| {
+    let refused = |split: &'static str| {
         let (ledger, judge) = fixture.ledger();
-        let target = Target::named("beir").unwrap();
-        let wanted = ExportRequest { target, split, graded: false, renumber: false, grades: Grades::Refuse };
+        let wanted = ExportRequest { split, ..wanted("beir", false) };
         export(&ledger, judge, &wanted, &fixture.path("refused")).unwrap_err().to_string()
     };
     drop(fixture.prepare().unwrap());
@@ -65,15 +64,8 @@ fn labels_become_data_sets() {
     assert!(refused("../test").contains("a name as the split"));
     let (ledger, judge) = fixture.ledger();
     let exported = |to: &str, graded: bool| {
-        let target = Target::named(to).unwrap();
         let out = fixture.path(&format!("{to}-{graded}"));
-        export(
-            &ledger,
-            judge,
-            &ExportRequest { target, split: "test", graded, renumber: false, grades: Grades::Refuse },
-            &out,
-        )
-        .unwrap()
+        export(&ledger, judge, &wanted(to, graded), &out).unwrap()
     };
     let write = |to: &str, graded: bool| {
         exported(to, graded);
@@ -112,8 +104,7 @@ fn an_export_recommends_what_it_can_do() {
     drop(rows);
     let (ledger, judge) = fixture.ledger();
     let exported = |to: &str, grades: Grades| {
-        let target = Target::named(to).unwrap();
-        let wanted = ExportRequest { target, split: "test", graded: false, renumber: false, grades };
+        let wanted = ExportRequest { grades, ..wanted(to, false) };
         export(&ledger, judge, &wanted, &fixture.path(&format!("{to}-{grades:?}")))
     };
     let error = exported("trec-qrels", Grades::Refuse).unwrap_err().to_string();
@@ -147,14 +138,7 @@ fn an_export_says_what_it_lacks() {
     fixture.run().unwrap();
     let (ledger, judge) = fixture.ledger();
     let foreign = |to: &str| {
-        let wanted = ExportRequest {
-            target: Target::named(to).unwrap(),
-            split: "test",
-            graded: false,
-            renumber: false,
-            grades: Grades::Refuse,
-        };
-        let exported = export(&ledger, judge, &wanted, &fixture.path(to)).unwrap();
+        let exported = export(&ledger, judge, &wanted(to, false), &fixture.path(to)).unwrap();
         assert_eq!(exported.unlabeled, 2);
         exported.foreign
     };
@@ -178,14 +162,7 @@ fn grades_are_exported_where_the_guideline_has_them() {
     assert_eq!((report.outcomes["yes"], report.outcomes["no"], report.tested), (2, 2, 0));
     let (ledger, judge) = fixture.ledger();
     let out = fixture.path("qrels");
-    let target = Target::named("trec-qrels").unwrap();
-    export(
-        &ledger,
-        judge,
-        &ExportRequest { target, split: "test", graded: true, renumber: false, grades: Grades::Refuse },
-        &out,
-    )
-    .unwrap();
+    export(&ledger, judge, &wanted("trec-qrels", true), &out).unwrap();
     let grades: Vec<String> = fs::read_to_string(out)
         .unwrap()
         .lines()
@@ -204,14 +181,7 @@ fn an_export_keeps_languages_and_distinguishes_queries_by_id() {
     fixture.run().unwrap();
     let (ledger, judge) = fixture.ledger();
     let written = |to: &str| -> Vec<Value> {
-        let wanted = ExportRequest {
-            target: Target::named(to).unwrap(),
-            split: "test",
-            graded: false,
-            renumber: false,
-            grades: Grades::Refuse,
-        };
-        export(&ledger, judge, &wanted, &fixture.path(to)).unwrap();
+        export(&ledger, judge, &wanted(to, false), &fixture.path(to)).unwrap();
         let text = fs::read_to_string(fixture.path(to)).unwrap();
         match text.starts_with('[') {
             true => serde_json::from_str(&text).unwrap(),

@@ -1,8 +1,8 @@
 //! Detection of assertions in each language, if the language is available on this machine.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 
+use crate::fixture::skip;
 use quarry_judge::{IsolatedPrograms, Language, Programs, TestProgram};
 use quarry_sandbox::{Isolation, Limits, Runner};
 use serde::Deserialize;
@@ -33,11 +33,6 @@ struct ConfidenceCase {
 
 fn cases() -> BTreeMap<String, Vec<ConfidenceCase>> {
     toml::from_str(include_str!("assertions.toml")).unwrap()
-}
-
-fn skip(what: &str) {
-    // Not with a macro, whose output the test runner hides.
-    let _ = writeln!(std::io::stderr(), "\nNOT TESTED: {what}\n");
 }
 
 fn check(name: &str) {

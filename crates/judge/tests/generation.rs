@@ -4,9 +4,9 @@ use std::fs;
 use std::sync::atomic::AtomicBool;
 
 use crate::fixture::options::{Fixture, ModelRequest, model};
-use quarry_corpus::dataset::convert::{Grades, Target};
+use crate::fixture::wanted;
 use quarry_judge::ledger::{GeneratedStatus, NewCode, Writer};
-use quarry_judge::{Event, ExportRequest, JudgeError, JudgeReport};
+use quarry_judge::{Event, JudgeError, JudgeReport};
 use quarry_test_support::model_server::{Reply, Server, completion};
 use serde_json::{Value, json};
 
@@ -99,14 +99,7 @@ fn code_is_written_judged_and_repaired_for_queries_without_an_answer() {
 
     let write = |to: &str| {
         let out = fixture.path(to);
-        let export = |target| ExportRequest {
-            target,
-            split: "test",
-            graded: false,
-            renumber: false,
-            grades: Grades::Refuse,
-        };
-        quarry_judge::export(&ledger, judge, &export(Target::named(to).unwrap()), &out).unwrap();
+        quarry_judge::export(&ledger, judge, &wanted(to, false), &out).unwrap();
         out
     };
     let pairs: Value = serde_json::from_str(&fs::read_to_string(write("cosqa-plus")).unwrap()).unwrap();
@@ -168,10 +161,8 @@ fn generated_code_is_exported_for_listed_queries_without_an_answer() {
     let plan = fixture.plan("judge = 'cosqa-plus'", &["m"], "");
     let exported = |name: &str| {
         let (ledger, judge) = fixture.ledger(&plan);
-        let (target, out) = (Target::named("cosqa-plus").unwrap(), fixture.path(name));
-        let wanted =
-            ExportRequest { target, split: "test", graded: false, renumber: false, grades: Grades::Refuse };
-        quarry_judge::export(&ledger, judge, &wanted, &out).unwrap();
+        let out = fixture.path(name);
+        quarry_judge::export(&ledger, judge, &wanted("cosqa-plus", false), &out).unwrap();
         let pairs: Vec<Value> = serde_json::from_str(&fs::read_to_string(out).unwrap()).unwrap();
         let ids = |pair: &Value| ["query-idx", "code-idx"].map(|name| pair[name].as_i64().unwrap());
         let mut found: Vec<_> = pairs.iter().filter(|pair| pair["label"] == 1).map(ids).collect();

@@ -6,12 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::fixture::{Fixture, answer, expected, honest, pair};
-use quarry_corpus::dataset::convert::{Grades, Target};
-use quarry_judge::ledger::{JudgedPair, Writer};
-use quarry_judge::{
-    Event, ExportRequest, IsolatedPrograms, JudgeError, JudgeReport, Judging, Outcome, Plan, audit,
-};
+use crate::fixture::{Fixture, answer, decided, expected, honest, pair, wanted};
+use quarry_judge::ledger::Writer;
+use quarry_judge::{Event, IsolatedPrograms, JudgeError, JudgeReport, Judging, Outcome, Plan, audit};
 use quarry_sandbox::{Limits, Program, Sandbox};
 use quarry_test_support::model_server::{Reply, Server, completion};
 use serde_json::{Value, json};
@@ -357,10 +354,7 @@ fn a_directory_that_was_exported_holds_pairs_again() {
     fixture.run().unwrap();
     let (ledger, judge) = fixture.ledger();
     let export = |to: &str| {
-        let target = Target::named(to).unwrap();
-        let export =
-            ExportRequest { target, split: "test", graded: false, renumber: false, grades: Grades::Refuse };
-        quarry_judge::export(&ledger, judge, &export, &fixture.path(to)).unwrap();
+        quarry_judge::export(&ledger, judge, &wanted(to, false), &fixture.path(to)).unwrap();
         let text = fixture.plan().text.replace("pairs.jsonl", to).replace("plan.ledger", "other.ledger");
         fs::write(fixture.path("plan.toml"), text).unwrap();
         let plan = Plan::open(&fixture.path("plan.toml"), Some(&fixture.path("other.ledger"))).unwrap();
@@ -524,14 +518,8 @@ fn plans_with_one_ledger_keep_their_pairs_apart() {
     assert_eq!(fixture.run().unwrap().pairs, 2);
     let (ledger, second) = fixture.ledger();
     let judge = ledger.judge(&first).unwrap().unwrap();
-    let decided = |judge: i64| {
-        let mut ids = Vec::new();
-        let each = |decided: JudgedPair| {
-            ids.push(decided.pair.id);
-            Ok(())
-        };
-        ledger.for_each_decided(judge, each).unwrap();
-        ids
+    let decided = |judge: i64| -> Vec<String> {
+        decided(&ledger, judge).into_iter().map(|decided| decided.pair.id).collect()
     };
     assert_eq!((decided(judge).len(), decided(second)), (9, vec!["1".to_owned(), "20".to_owned()]));
     assert_eq!(ledger.counts(judge, &fixture.plan().judge).unwrap().pairs, 9);

@@ -1,8 +1,8 @@
 //! Results of test programs in each language, if the language is available on this machine.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 
+use crate::fixture::skip;
 use quarry_judge::{IsolatedPrograms, Language, Programs, RunResult, TestProgram};
 use quarry_sandbox::{Isolation, Limits, Runner};
 use serde::Deserialize;
@@ -18,11 +18,6 @@ struct ConfidenceCase {
 
 fn cases() -> BTreeMap<String, ConfidenceCase> {
     toml::from_str(include_str!("languages.toml")).unwrap()
-}
-
-fn skip(what: &str) {
-    // Not with a macro, whose output the test runner hides.
-    let _ = writeln!(std::io::stderr(), "\nNOT TESTED: {what}\n");
 }
 
 #[test]

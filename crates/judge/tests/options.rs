@@ -1,12 +1,11 @@
 //! Options of judges beyond CoSQA+'s agents, as functions from the evidence to the next step.
 
-use std::time::Duration;
-
 use quarry_judge::{
     Assertions, Event, Judge, JudgeOptions, ModelAnswer, Next, OptionalStep, Outcome, Pair, Prompts,
     Question, Run, TestOptions, TestProgram, TestsFrom, Verdict,
 };
-use quarry_sandbox::Ended;
+
+use crate::fixture::{run, sum};
 
 const CODE: &str = "def add(a, b):\n    return a + b\n";
 
@@ -24,14 +23,11 @@ impl Walk {
         let judge =
             Judge::with_options("agents", &Prompts::open(None).unwrap(), 2, options).unwrap().unwrap();
         let pair = Pair {
-            id: "7".into(),
-            query_id: "1".into(),
             query: "python sum of two numbers".into(),
-            code_id: "2".into(),
             code: CODE.into(),
-            language: "python".into(),
             label: None,
             alternative: alternative.map(str::to_owned),
+            ..sum()
         };
         let mut walk = Self { judge, pair, events: Vec::new() };
         walk.answer("screener", "preliminary_screening: 0.5, explanation: perhaps");
@@ -58,23 +54,9 @@ impl Walk {
     fn run(&mut self, code: i32) -> TestProgram {
         let Next::Run(program) = self.next() else { panic!("{:?}", self.next()) };
         let stderr = if code == 1 { "AssertionError: no" } else { "" };
-        self.events.push(Event::Run(Run {
-            provided: Ok(Vec::new()),
-            program: program.clone(),
-            ended: Ended::Exited { code },
-            stdout: String::new(),
-            stderr: stderr.into(),
-            assertions: Some(Assertions {
-                ran: 1,
-                sites: 1,
-                failed: u64::from(code == 1),
-                ..Assertions::default()
-            }),
-            wall_time: Duration::from_millis(20),
-            cpu_time: Duration::from_millis(10),
-            peak_memory_bytes: 1 << 20,
-            isolation: "bubblewrap".into(),
-        }));
+        let failed = u64::from(code == 1);
+        let assertions = Some(Assertions { ran: 1, sites: 1, failed, ..Assertions::default() });
+        self.events.push(Event::Run(Run { assertions, ..run(program.clone(), code, stderr) }));
         program
     }
 

@@ -1,26 +1,12 @@
 //! The judges as functions from the evidence to the next step.
 
-use std::time::Duration;
-
-use quarry_judge::{Event, Judge, ModelAnswer, Next, Outcome, Pair, Prompts, Run, TestProgram};
+use quarry_judge::{Event, Judge, ModelAnswer, Next, Outcome, Prompts, Run, TestProgram};
 use quarry_llm::Role;
-use quarry_sandbox::Ended;
+
+use crate::fixture::{run, sum};
 
 fn judge(name: &str) -> Judge {
     Judge::named(name, &Prompts::open(None).unwrap(), 2).unwrap().unwrap()
-}
-
-fn pair() -> Pair {
-    Pair {
-        id: "7".into(),
-        query_id: "1".into(),
-        query: "python add two numbers".into(),
-        code_id: "2".into(),
-        code: "def add(a, b):\n    return a + b\n".into(),
-        language: "python".into(),
-        label: Some(1),
-        alternative: None,
-    }
 }
 
 fn answer(prompt: &str, text: &str) -> Event {
@@ -28,18 +14,8 @@ fn answer(prompt: &str, text: &str) -> Event {
 }
 
 fn ran(source: &str, code: i32, stderr: &str) -> Event {
-    Event::Run(Run {
-        program: TestProgram { language: "python".into(), source: source.into(), ..TestProgram::default() },
-        provided: Ok(Vec::new()),
-        ended: Ended::Exited { code },
-        stdout: String::new(),
-        stderr: stderr.into(),
-        assertions: None,
-        wall_time: Duration::from_millis(20),
-        cpu_time: Duration::from_millis(10),
-        peak_memory_bytes: 1 << 20,
-        isolation: "bubblewrap".into(),
-    })
+    let program = TestProgram { language: "python".into(), source: source.into(), ..TestProgram::default() };
+    Event::Run(run(program, code, stderr))
 }
 
 /// The name of the prompt, and the text of the last message.
@@ -53,7 +29,7 @@ fn asked(next: Next) -> (String, String) {
 
 #[track_caller]
 fn decided(name: &str, events: &[Event]) -> (Outcome, Option<u8>, String) {
-    match judge(name).next(&pair(), events).unwrap() {
+    match judge(name).next(&sum(), events).unwrap() {
         Next::Decide(verdict) => (verdict.outcome, verdict.grade, verdict.decided_by),
         other => panic!("{other:?}"),
     }
@@ -63,7 +39,7 @@ const UNCLEAR: &str = "preliminary_screening: 0.5, explanation: perhaps";
 
 #[test]
 fn the_screener_sees_query_and_code_and_not_the_label() {
-    let Next::Ask(question) = judge("agents").next(&pair(), &[]).unwrap() else { panic!() };
+    let Next::Ask(question) = judge("agents").next(&sum(), &[]).unwrap() else { panic!() };
     let text: String = question.request.messages.iter().map(|message| message.content.as_str()).collect();
     assert_eq!(question.prompt, "screener");
     assert!(
@@ -79,19 +55,19 @@ fn clear_pairs_are_decided_by_the_screener() {
         |value: &str| answer("screener", &format!("preliminary_screening: {value}, explanation: so"));
     assert_eq!(decided("agents", &[screened("1")]), (Outcome::Yes, None, "screener".into()));
     assert_eq!(decided("agents", &[screened("0")]), (Outcome::No, None, "screener".into()));
-    let next = judge("agents").next(&pair(), &[screened("0.5")]).unwrap();
+    let next = judge("agents").next(&sum(), &[screened("0.5")]).unwrap();
     assert_eq!(asked(next).0, "test-generator");
 }
 
 #[test]
 fn an_unparsable_answer_is_asked_again_with_the_problem_and_then_counts_as_unclear() {
     let first = answer("screener", "I like it");
-    let next = judge("agents").next(&pair(), std::slice::from_ref(&first)).unwrap();
+    let next = judge("agents").next(&sum(), std::slice::from_ref(&first)).unwrap();
     let Next::Ask(question) = &next else { panic!("{next:?}") };
     let roles: Vec<Role> = question.request.messages.iter().map(|message| message.role).collect();
     assert_eq!(roles, [Role::System, Role::User, Role::Assistant, Role::User]);
     assert!(asked(next.clone()).1.contains("no `preliminary_screening`"));
-    let next = judge("agents").next(&pair(), &[first, answer("screener", "")]).unwrap();
+    let next = judge("agents").next(&sum(), &[first, answer("screener", "")]).unwrap();
     assert_eq!(asked(next).0, "test-generator");
 }
 
@@ -100,10 +76,10 @@ fn a_program_is_run_and_the_arbiter_sees_its_outcome() {
     let judge = judge("agents");
     let mut events =
         vec![answer("screener", UNCLEAR), answer("test-generator", "```python\nassert add(1, 1) == 3\n```")];
-    let Next::Run(program) = judge.next(&pair(), &events).unwrap() else { panic!() };
+    let Next::Run(program) = judge.next(&sum(), &events).unwrap() else { panic!() };
     assert_eq!(program.source, "assert add(1, 1) == 3\n");
     events.push(ran(&program.source, 1, "AssertionError: three"));
-    let (prompt, text) = asked(judge.next(&pair(), &events).unwrap());
+    let (prompt, text) = asked(judge.next(&sum(), &events).unwrap());
     assert_eq!(prompt, "arbiter");
     for part in
         ["an assertion did not hold", "AssertionError: three", "add(1, 1) == 3", "python add two numbers"]
@@ -123,7 +99,7 @@ fn the_bug_fixer_is_asked_for_missing_packages_only() {
         let mut events = before.to_vec();
         events.push(ran("import yaml\n", 1, stderr));
         events.extend_from_slice(more);
-        asked(judge.next(&pair(), &events).unwrap())
+        asked(judge.next(&sum(), &events).unwrap())
     };
     assert_eq!(after("NameError: name 'x' is not defined", &[]).0, "arbiter");
     let missing = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'yaml'";
@@ -167,26 +143,26 @@ fn missing_packages_are_installed_by_name_and_then_as_the_bug_fixer_says() {
         }
     }
     let mut events = vec![answer("screener", UNCLEAR), answer("test-generator", source)];
-    assert!(wants(judge.next(&pair(), &events).unwrap()).is_empty());
+    assert!(wants(judge.next(&sum(), &events).unwrap()).is_empty());
     events.push(ran(source, 1, &missing("yaml")));
-    assert_eq!(wants(judge.next(&pair(), &events).unwrap()), ["yaml"]);
+    assert_eq!(wants(judge.next(&sum(), &events).unwrap()), ["yaml"]);
     events.push(unavailable(&["yaml"]));
-    let (prompt, text) = asked(judge.next(&pair(), &events).unwrap());
+    let (prompt, text) = asked(judge.next(&sum(), &events).unwrap());
     assert!(prompt == "bug-fixer" && text.contains("there is no such package"), "{text}");
     events.push(answer("bug-fixer", "pip install PyYAML"));
-    assert_eq!(wants(judge.next(&pair(), &events).unwrap()), ["PyYAML"]);
+    assert_eq!(wants(judge.next(&sum(), &events).unwrap()), ["PyYAML"]);
     // A newly discovered missing package is added.
     events.push(with(&["PyYAML"], ran(source, 1, &missing("numpy"))));
-    assert_eq!(wants(judge.next(&pair(), &events).unwrap()), ["PyYAML", "numpy"]);
+    assert_eq!(wants(judge.next(&sum(), &events).unwrap()), ["PyYAML", "numpy"]);
     let mut repaired = events.clone();
     repaired.push(with(&["PyYAML", "numpy"], ran(source, 0, "")));
-    let (prompt, text) = asked(judge.next(&pair(), &repaired).unwrap());
+    let (prompt, text) = asked(judge.next(&sum(), &repaired).unwrap());
     assert!(prompt == "arbiter" && text.contains("how many assertions ran is not known"), "{text}");
     // A wrong guess is dropped, and an answer without a new package ends the repair.
     events.push(with(&["PyYAML", "numpy"], ran(source, 1, &missing("numpy"))));
-    assert_eq!(asked(judge.next(&pair(), &events).unwrap()).0, "bug-fixer");
+    assert_eq!(asked(judge.next(&sum(), &events).unwrap()).0, "bug-fixer");
     events.push(answer("bug-fixer", "pip install numpy"));
-    let (prompt, text) = asked(judge.next(&pair(), &events).unwrap());
+    let (prompt, text) = asked(judge.next(&sum(), &events).unwrap());
     assert!(prompt == "arbiter" && text.contains("the package numpy is missing"), "{text}");
 }
 
@@ -194,7 +170,7 @@ fn missing_packages_are_installed_by_name_and_then_as_the_bug_fixer_says() {
 fn without_a_program_the_arbiter_decides_by_reading() {
     let mut events =
         vec![answer("screener", UNCLEAR), answer("test-generator", ""), answer("test-generator", "```\n```")];
-    let (prompt, text) = asked(judge("agents").next(&pair(), &events).unwrap());
+    let (prompt, text) = asked(judge("agents").next(&sum(), &events).unwrap());
     assert!(prompt == "arbiter" && text.contains("there is no program"), "{text}");
     events.extend([answer("arbiter", "well"), answer("arbiter", "final_verdict: maybe")]);
     assert_eq!(decided("agents", &events), (Outcome::Unresolved, None, "arbiter".into()));
@@ -209,7 +185,7 @@ fn evidence_of_another_judge_is_an_error() {
         vec![answer("screener", "preliminary_screening: 1"), answer("screener", UNCLEAR)],
         vec![answer("screener", UNCLEAR), answer("test-generator", "a"), ran("b\n", 0, "")],
     ] {
-        let error = judge.next(&pair(), &events).unwrap_err();
+        let error = judge.next(&sum(), &events).unwrap_err();
         assert_eq!(error.position, events.len(), "{error}");
     }
 }
@@ -236,7 +212,7 @@ fn single_prompts_follow_their_guidelines() {
 fn cosqa_asks_for_the_intent_first() {
     assert_eq!(decided("cosqa", &[answer("cosqa-intent", "{\"intent\": \"no\"}")]).0, Outcome::Discarded);
     let yes = answer("cosqa-intent", "{\"explanation\": \"x\", \"intent\": \"yes\"}");
-    assert_eq!(asked(judge("cosqa").next(&pair(), std::slice::from_ref(&yes)).unwrap()).0, "cosqa-answer");
+    assert_eq!(asked(judge("cosqa").next(&sum(), std::slice::from_ref(&yes)).unwrap()).0, "cosqa-answer");
     for (case, outcome) in
         [1, 2, 3, 4, 5, 6, 7].into_iter().zip([[Outcome::Yes; 4].as_slice(), &[Outcome::No; 3]].concat())
     {
@@ -261,7 +237,7 @@ fn every_judge_has_a_version_of_its_own_and_asks_first() {
     let n_judges = versions.len();
     for (name, about) in Judge::names() {
         assert!(!about.is_empty());
-        asked(judge(name).next(&pair(), &[]).unwrap());
+        asked(judge(name).next(&sum(), &[]).unwrap());
     }
     versions.sort();
     versions.dedup();

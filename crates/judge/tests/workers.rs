@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use crate::fixture;
 use quarry_judge::{
     IsolatedPrograms, JudgeError, JudgeReport, Judging, OpenPrograms, Plan, Programs, Run, TestProgram,
     Worker,
 };
 use quarry_llm::{ApiKey, HttpTransport};
 use quarry_queue::{Connection, SHORTEST_LEASE};
-use quarry_sandbox::{Captured, Ended, Limits, MemoryBound, Program, Sandbox};
+use quarry_sandbox::{Limits, Program, Sandbox};
 use quarry_test_support::model_server::{Reply, Seen, Server, completion};
 use quarry_test_support::nats::Nats;
 use serde_json::{Value, json};
@@ -26,17 +27,7 @@ struct FakeSandbox(Arc<AtomicUsize>);
 impl Sandbox for FakeSandbox {
     fn run(&self, _: &Program, _: &Limits) -> Result<quarry_sandbox::Outcome, quarry_sandbox::Error> {
         self.0.fetch_add(1, Ordering::SeqCst);
-        let captured = Captured { bytes: b"fine".to_vec(), total_bytes: 4 };
-        Ok(quarry_sandbox::Outcome {
-            ended: Ended::Exited { code: 0 },
-            stdout: captured.clone(),
-            stderr: captured,
-            report: Captured::default(),
-            wall_time: Duration::from_millis(30),
-            cpu_time: Duration::from_millis(20),
-            peak_memory_bytes: 1 << 20,
-            memory_bound: MemoryBound::Watchdog,
-        })
+        Ok(fixture::outcome(0, "fine", "fine", ""))
     }
 }
 
@@ -58,9 +49,7 @@ fn counted(runs: &Arc<AtomicUsize>) -> OpenPrograms {
 
 /// Pairs 0, 3, … are correct, 1, 4, … are wrong, and the others are correct by their tests.
 fn answer(seen: &Seen) -> Value {
-    let text = seen.body.to_string();
-    let digits = text.split("subject").nth(1).unwrap().split(|c: char| !c.is_ascii_digit()).next().unwrap();
-    let number: usize = digits.parse().unwrap();
+    let number = fixture::answer(seen).0;
     let task = seen.body["messages"][0]["content"].as_str().unwrap();
     let text = if task.contains("preliminary_screening") {
         format!("preliminary_screening: {}, explanation: e{number}", ["1", "0", "0.5"][number % 3])
@@ -117,16 +106,9 @@ impl Fixture {
     }
 
     fn labels(&self) -> BTreeMap<String, &'static str> {
-        let plan = self.plan();
-        let ledger = quarry_judge::Ledger::open(&plan.ledger).unwrap();
-        let judge = ledger.judge(&plan.version).unwrap().unwrap();
-        let mut labels = BTreeMap::new();
-        let each = |decided: quarry_judge::ledger::JudgedPair| {
-            labels.insert(decided.pair.id, decided.verdict.outcome.name());
-            Ok(())
-        };
-        ledger.for_each_decided(judge, each).unwrap();
-        labels
+        let (ledger, judge) = fixture::ledger(&self.plan());
+        let decided = fixture::decided(&ledger, judge).into_iter();
+        decided.map(|pair| (pair.pair.id, pair.verdict.outcome.name())).collect()
     }
 }
 

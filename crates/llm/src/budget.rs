@@ -174,19 +174,12 @@ impl Limits {
 /// Why a call cannot be paid for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BudgetError {
-    /// The worst case of the call exceeds the rest of the budget.
     #[error(
         "the budget is too small for the next call: {spent} are spent, the call may cost {worst}, and the limit is {}; \
          raise the limit, or lower `max_output_tokens` of the request",
         describe(.limits)
     )]
-    Exhausted {
-        limits: Limits,
-        /// Cost booked so far.
-        spent: Cost,
-        worst: Cost,
-    },
-    /// A server counted more for an earlier call than was reserved for it, so limits can no longer be guaranteed.
+    Exhausted { limits: Limits, spent: Cost, worst: Cost },
     #[error(
         "the server counted {counted} for a call for which {reserved} were reserved, so the limit of {} cannot be \
          guaranteed, and nothing more is sent; check how the server counts, or remove the limit",

@@ -199,13 +199,13 @@ impl Client {
         let call = wire::chat_call(&self.endpoint, request);
         let provider = self.endpoint.settings.provider;
         let answer = |body: &str| wire::chat_answer(provider, body, self.keeps_empty_answers);
-        let key = self.request(&call, call.body.clone());
+        let key = self.request(&call);
         if let Some((stored, origin)) = self.stored(&key)? {
             let stored = answer(&stored.to_string()).map_err(|problem| self.unusable(0, problem))?;
             return Ok(ChatAnswer { origin, ..stored });
         }
         let (body, answer) = self.send(&call, answer, booked, watch)?;
-        if self.keeps_answers() {
+        if self.cache.is_some() || self.recorder.is_some() {
             self.store(&key, &parsed(&body));
         }
         Ok(answer)
@@ -300,20 +300,13 @@ impl Client {
     }
 
     fn embedding_request(&self, text: &str) -> Result<Request, LlmError> {
-        let call = self.embedding_call(&[text])?;
-        let body = call.body.clone();
-        Ok(self.request(&call, body))
+        Ok(self.request(&self.embedding_call(&[text])?))
     }
 
     /// Identifies a question to this model: the hash of the request, its destination, and the sample number. The key
     /// is not part of it.
     pub fn chat_name(&self, request: &ChatRequest) -> String {
-        let call = wire::chat_call(&self.endpoint, request);
-        self.request(&call, call.body.clone()).key()
-    }
-
-    fn keeps_answers(&self) -> bool {
-        self.cache.is_some() || self.recorder.is_some()
+        self.request(&wire::chat_call(&self.endpoint, request)).key()
     }
 
     /// Reports that answers can no longer be stored in the cache or the recording. Answers that were paid for are
@@ -335,7 +328,7 @@ impl Client {
         let mut estimate = Estimate::default();
         for request in requests {
             let call = wire::chat_call(&self.endpoint, request);
-            if self.stored_or_none(&self.request(&call, call.body.clone()))?.is_some() {
+            if self.stored_or_none(&self.request(&call))?.is_some() {
                 estimate.stored += 1;
             } else {
                 estimate.calls += 1;
@@ -345,12 +338,9 @@ impl Client {
         Ok(estimate)
     }
 
-    fn url(&self, call: &Call) -> String {
-        format!("{}{}", self.endpoint.address.base, call.path)
-    }
-
-    fn request(&self, call: &Call, body: Value) -> Request {
-        Request { url: self.url(call), sample: call.sample, request: body }
+    fn request(&self, call: &Call) -> Request {
+        let url = format!("{}{}", self.endpoint.address.base, call.path);
+        Request { url, sample: call.sample, request: call.body.clone() }
     }
 
     /// The stored answer to `request`. When replaying a recording, an unknown request is an error.
@@ -405,7 +395,7 @@ impl Client {
         };
         let Network { transport, limiter } = network.as_ref();
         let mut sent = Attempt {
-            name: self.request(call, call.body.clone()).key(),
+            name: self.request(call).key(),
             provider: self.endpoint.settings.provider,
             path: call.path.to_owned(),
             body: call.body.to_string(),

@@ -17,7 +17,6 @@ pub enum LlmError {
     },
     #[error("the environment variable {variable} {problem}; set it to the key of the endpoint")]
     Key { variable: String, problem: String },
-    /// The endpoint gave no usable answer.
     #[error("{endpoint}: {failure} (attempt {attempts})")]
     Failed {
         endpoint: String,
@@ -25,13 +24,8 @@ pub enum LlmError {
         attempts: u32,
         failure: Failure,
     },
-    /// The call may exceed the remaining budget.
     #[error("{endpoint}: {problem}")]
-    Budget {
-        endpoint: String,
-        /// The requested amount and the remaining budget.
-        problem: BudgetError,
-    },
+    Budget { endpoint: String, problem: BudgetError },
     #[error(
         "{path}: no recorded answer of {endpoint} to this request (sample {sample}): {request}\n\
          Record it by running with the endpoint and a recording file, or restore the prompt and the settings that it \
@@ -44,11 +38,9 @@ pub enum LlmError {
         /// The request's body, shortened.
         request: String,
     },
-    /// The cache or a recording cannot be read or written.
     #[error("{path}: {problem}")]
     Store {
         path: PathBuf,
-        /// The expectation and the remedy.
         problem: String,
         #[source]
         source: Option<std::io::Error>,
@@ -63,66 +55,42 @@ pub enum Failure {
     /// The attempt was withdrawn before it was sent, because the user stopped.
     #[error("it was withdrawn before it was sent")]
     Withdrawn,
-    /// The server rejected the key.
     #[error("status {status}: the server does not accept the key; check {}", match .variable {
         Some(variable) => format!("the environment variable {variable}"),
         None => "whether the endpoint needs one, and name its environment variable in `key_variable`".to_owned(),
     })]
     #[serde(rename = "Unauthorised")]
-    Unauthorized {
-        /// The HTTP status, 401.
-        status: u16,
-        /// The environment variable that the key came from, if any.
-        variable: Option<String>,
-    },
-    /// The server answered with an error status.
+    Unauthorized { status: u16, variable: Option<String> },
     #[error("status {status}: {message}; {}", advice(*.status, *.quota_used_up))]
     Status {
         status: u16,
         /// The beginning of the server's message.
         message: String,
-        /// The requested wait.
         retry_after: Option<Duration>,
         /// True if the account's quota is used up, rather than a rate limit.
         quota_used_up: bool,
-        /// The usage that the server reports despite the failure.
         usage: Option<Usage>,
     },
-    /// The answer did not come in time.
     #[error("no complete answer within {seconds:.1} s; raise `timeout_seconds`, or ask for fewer tokens")]
-    TimedOut {
-        /// The time limit of the attempt, in seconds.
-        seconds: f64,
-    },
-    /// The server asks for a wait that would end after the deadline of the call.
+    TimedOut { seconds: f64 },
     #[error("the server asks to wait {seconds:.0} s, beyond the deadline of the call{}; try again after that, \
              or raise `deadline_seconds`", last_met(.last))]
     AskedToWait {
-        /// The requested wait from now, in seconds.
         seconds: f64,
         /// The failure with which the server asked to wait, if it was in this call.
         last: Option<Box<Failure>>,
     },
-    /// The first or next attempt could only start after the deadline of the call.
     #[error("the next attempt would come after the deadline of the call, {seconds:.1} s after its beginning{}; raise \
              `deadline_seconds`, or lower `concurrency`", last_met(.last))]
-    Deadline {
-        /// Duration of the call so far, in seconds.
-        seconds: f64,
-        last: Option<Box<Failure>>,
-    },
+    Deadline { seconds: f64, last: Option<Box<Failure>> },
     /// No connection was made: nothing was sent.
     #[error("no connection: {problem}; check the address, and whether the server is running")]
     Unreachable { problem: String },
     /// The connection broke after something was sent.
     #[error("the connection broke: {problem}; check the server and the network")]
     Broken { problem: String },
-    /// The server reported success, but the body is not an answer.
     #[error("the answer cannot be used: {problem}; check that the address is that of a model server's API")]
-    Answer {
-        /// The expected and the received content.
-        problem: String,
-    },
+    Answer { problem: String },
 }
 
 impl Failure {
@@ -209,7 +177,6 @@ fn advice(status: u16, quota_used_up: bool) -> &'static str {
     }
 }
 
-/// The beginning of a text, for messages.
 pub(crate) fn beginning(text: &str) -> String {
     const SHOWN: usize = 300;
     let mut shown: String = text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();

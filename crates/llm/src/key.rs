@@ -100,7 +100,6 @@ impl ApiKey {
         &self.secret
     }
 
-    /// Returns true if `text` contains the key.
     pub(crate) fn is_in(&self, text: &str) -> bool {
         self.finder.as_ref().is_some_and(|finder| finder.key.is_match(text))
     }

@@ -188,7 +188,6 @@ pub(crate) fn sleep(time: Duration, is_over: &dyn Fn() -> bool) -> bool {
     false
 }
 
-/// The reason why a call cannot be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PaceError {
     /// It would start after the deadline.

@@ -4,8 +4,6 @@
 #[allow(dead_code, reason = "each test file uses a part")]
 mod support;
 
-use std::fs;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -18,7 +16,7 @@ use quarry_llm::{
 use serde_json::{Value, json};
 
 use quarry_test_support::model_server::{Reply, Server, completion, embeddings};
-use support::{SECRET, client, question, settings};
+use support::{SECRET, client, contents, question, settings};
 
 fn failure(result: Result<quarry_llm::ChatAnswer, LlmError>) -> (u32, Failure, String) {
     let error = result.unwrap_err();
@@ -450,16 +448,6 @@ fn a_refusal_is_distinguished_from_an_answer() {
     let stops: Vec<Stop> = (0..3).map(|_| client.chat(&question()).unwrap().stop).collect();
     assert_eq!(stops, [Stop::Refusal, Stop::Refusal, Stop::Length]);
     assert_eq!(server.count(), 3);
-}
-
-fn contents(directory: &Path) -> String {
-    let mut text = String::new();
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        text += &if path.is_dir() { contents(&path) } else { fs::read_to_string(&path).unwrap() };
-        text += &path.display().to_string();
-    }
-    text
 }
 
 #[test]

@@ -16,16 +16,11 @@ use quarry_llm::{
 };
 use quarry_test_support::model_server::{Reply, Server, completion, embeddings};
 use serde_json::{Value, json};
-use support::{SECRET, client, question, settings};
+use support::{SECRET, client, contents, question, settings};
 
 /// The key as .NET escapes it in JSON.
 fn escaped() -> String {
     SECRET.replace('+', "\\u002B").replace('/', "\\u002F")
-}
-
-fn contents(directory: &Path) -> String {
-    let read = |path: &Path| if path.is_dir() { contents(path) } else { fs::read_to_string(path).unwrap() };
-    fs::read_dir(directory).unwrap().map(|entry| read(&entry.unwrap().path())).collect()
 }
 
 #[test]
@@ -158,6 +153,25 @@ fn canceled_calls_are_not_sent() {
     assert_eq!((booked, server.count()), (Booked::default(), 0));
 }
 
+/// A server that reports this usage for every chat or embedding.
+fn counting(is_embedding: bool, usage: Value) -> Server {
+    Server::script(move |_, seen| match is_embedding {
+        false => used(usage.clone()),
+        true => {
+            let mut body = embeddings(&seen.body);
+            body["usage"] = usage.clone();
+            Reply::ok(body)
+        }
+    })
+}
+
+fn ask(client: &Client, is_embedding: bool, number: usize) -> Option<LlmError> {
+    match is_embedding {
+        false => client.chat(&ChatRequest::new(format!("question {number}"), 100)).err(),
+        true => client.embed(&[&format!("text {number}")]).err(),
+    }
+}
+
 /// An answer that reports this usage.
 fn used(usage: Value) -> Reply {
     let mut body = completion("yes", 0, 0);
@@ -204,24 +218,18 @@ fn usage_that_is_missing_zero_or_cannot_be_is_booked_at_its_worst() {
 fn only_calls_under_way_exceed_a_budget_whose_server_counts_more_than_it_was_sent() {
     let limit = 20_000;
     for is_embedding in [false, true] {
-        let server = Server::script(move |_, seen| match is_embedding {
-            false => used(json!({"prompt_tokens": 9_000, "completion_tokens": 100})),
-            true => {
-                let mut body = embeddings(&seen.body);
-                body["usage"] = json!({"prompt_tokens": 9_000});
-                Reply::ok(body)
-            }
-        });
+        let usage = match is_embedding {
+            false => json!({"prompt_tokens": 9_000, "completion_tokens": 100}),
+            true => json!({"prompt_tokens": 9_000}),
+        };
+        let server = counting(is_embedding, usage);
         let settings = Settings { concurrency: 8, embedding_batch: 1, ..settings(&server) };
         let budget = Budget::new(Limits { tokens: Some(limit), money: None }, Cost::default());
         let client = client(settings).with_budget(budget).unwrap();
-        let ask = |number: usize| match is_embedding {
-            false => client.chat(&ChatRequest::new(format!("question {number}"), 100)).map(drop),
-            true => client.embed(&[&format!("text {number}")]).map(drop),
-        };
         let refused: Vec<LlmError> = thread::scope(|scope| {
+            let client = &client;
             let ask = |thread: usize| {
-                move || (0..10).filter_map(|number| ask(10 * thread + number).err()).collect()
+                move || (0..10).filter_map(|number| ask(client, is_embedding, 10 * thread + number)).collect()
             };
             let asking: Vec<_> = (0..8).map(|thread| scope.spawn(ask(thread))).collect();
             asking
@@ -248,20 +256,10 @@ fn only_calls_under_way_exceed_a_budget_whose_server_counts_more_than_it_was_sen
 #[test]
 fn a_server_that_counts_nothing_uses_the_budget_up() {
     for is_embedding in [false, true] {
-        let server = Server::script(move |_, seen| match is_embedding {
-            false => used(json!({"prompt_tokens": 0, "completion_tokens": 0})),
-            true => {
-                let mut body = embeddings(&seen.body);
-                body["usage"] = json!({"prompt_tokens": 0, "total_tokens": 0});
-                Reply::ok(body)
-            }
-        });
+        let server = counting(is_embedding, json!({"prompt_tokens": 0, "completion_tokens": 0}));
         let budget = Budget::new(Limits { tokens: Some(5_000), money: None }, Cost::default());
         let client = client(settings(&server)).with_budget(budget).unwrap();
-        let error = (0..100).find_map(|number| match is_embedding {
-            false => client.chat(&ChatRequest::new(format!("question {number}"), 100)).err(),
-            true => client.embed(&[&format!("text {number}")]).err(),
-        });
+        let error = (0..100).find_map(|number| ask(&client, is_embedding, number));
         assert!(
             matches!(error, Some(LlmError::Budget { problem: BudgetError::Exhausted { .. }, .. })),
             "{error:?}"

@@ -30,7 +30,7 @@ struct SystemAnswer {
     codes: Vec<RankedCode>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct RankedCode {
     score: Option<f64>,
     id: String,
@@ -44,7 +44,6 @@ type SystemAnswers = HashMap<String, SystemAnswer>;
 /// label 0 or less are not answers), BEIR directories, or TREC runs of a benchmark. Of the answers of a data set,
 /// those that the other side does not show come first; queries for which both sides can only show the same are
 /// omitted. Returns the number of omitted queries, and the answers in random order.
-/// those, and the answers in the order drawn.
 ///
 /// # Errors
 /// When a file cannot be read or is invalid, or no query is answered by all.
@@ -256,14 +255,7 @@ mod tests {
     fn check(sides: [Vec<RankedCode>; 2], expected: Option<[&[&str]; 2]>) {
         for seed in 0..20 {
             let mut random = fastrand::Rng::with_seed(seed);
-            let sides = sides.each_ref().map(|codes| {
-                let copy = |code: &RankedCode| RankedCode {
-                    score: code.score,
-                    id: code.id.clone(),
-                    text: code.text.clone(),
-                };
-                ordered(codes.iter().map(copy).collect(), &mut random)
-            });
+            let sides = sides.each_ref().map(|codes| ordered(codes.clone(), &mut random));
             let found = shown(&sides, 1);
             match (&found, expected) {
                 (None, None) => {}

@@ -36,7 +36,7 @@ pub fn export_pairs(
     tests: bool,
     out: &Path,
 ) -> Result<ExportedForm, JudgeError> {
-    expect(&guideline, &[ItemKind::Pair], "pairs")?;
+    expect(&guideline, ItemKind::Pair)?;
     let ledger = writer.ledger();
     let pairs = ledger.pairs(&sampling.choose(candidates(ledger, judge)?))?;
     if let Some(pair) = pairs.iter().find(|pair| tests && Language::named(&pair.language).is_none()) {
@@ -65,11 +65,7 @@ pub fn export_answers(
     options: &AnswersOptions,
     out: &Path,
 ) -> Result<ExportedForm, JudgeError> {
-    let (asks, what) = match systems.len() {
-        1 => (ItemKind::List, "one list of results"),
-        _ => (ItemKind::Sides, "two sides"),
-    };
-    expect(&guideline, &[asks], what)?;
+    expect(&guideline, if systems.len() == 1 { ItemKind::List } else { ItemKind::Sides })?;
     if let [(first, _), (second, _)] = systems
         && first == second
     {
@@ -90,7 +86,7 @@ pub fn export_generated(
     seed: u64,
     out: &Path,
 ) -> Result<ExportedForm, JudgeError> {
-    expect(&guideline, &[ItemKind::Generated], "generated code")?;
+    expect(&guideline, ItemKind::Generated)?;
     let mut open = writer.ledger().generated(judge)?;
     open.retain(|code| code.status == GeneratedStatus::Generated);
     fastrand::Rng::with_seed(seed).shuffle(&mut open);
@@ -103,22 +99,25 @@ pub fn export_generated(
     write(writer, Form::new(guideline, false, seed, open.into_iter().map(subject).collect()), 0, out)
 }
 
-fn expect(guideline: &Guideline, expected: &[ItemKind], what: &str) -> Result<(), JudgeError> {
-    if expected.contains(&guideline.asks()) {
+fn expect(guideline: &Guideline, exported: ItemKind) -> Result<(), JudgeError> {
+    if guideline.asks() == exported {
         return Ok(());
     }
-    Err(JudgeError::Prompt {
-        file: guideline.name.clone(),
-        problem: format!(
-            "this guideline asks about {}, but {what} are exported; choose one that fits",
-            match guideline.asks() {
-                ItemKind::Pair => "pairs",
-                ItemKind::List => "lists of results (--side NAME=PATH)",
-                ItemKind::Sides => "two sides (--side NAME=PATH twice)",
-                ItemKind::Generated => "generated code (--generated)",
-            }
-        ),
-    })
+    let asks = match guideline.asks() {
+        ItemKind::Pair => "pairs",
+        ItemKind::List => "lists of results (--side NAME=PATH)",
+        ItemKind::Sides => "two sides (--side NAME=PATH twice)",
+        ItemKind::Generated => "generated code (--generated)",
+    };
+    let exported = match exported {
+        ItemKind::Pair => "pairs",
+        ItemKind::List => "one list of results",
+        ItemKind::Sides => "two sides",
+        ItemKind::Generated => "generated code",
+    };
+    let problem =
+        format!("this guideline asks about {asks}, but {exported} are exported; choose one that fits");
+    Err(JudgeError::Prompt { file: guideline.name.clone(), problem })
 }
 
 /// The form is recorded in the ledger before the file exists: an unused form is harmless, but one that is not in the

@@ -207,7 +207,6 @@ impl Guideline {
         self.content.criterion
     }
 
-    /// Value of a reply in comparisons of replies.
     pub(crate) fn counted_as<'g>(&self, value: &'g str) -> CountedAs<'g> {
         match self.gives_labels() {
             true => CountedAs::Label(self.label(value)),

@@ -38,7 +38,6 @@ pub struct ImportSummary {
     pub programs: BTreeMap<&'static str, usize>,
 }
 
-/// A valid row.
 struct AcceptedRow {
     form: usize,
     item: usize,

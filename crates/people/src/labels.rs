@@ -25,7 +25,6 @@ impl PeopleLabels {
         Self::read_all(&[ledger])
     }
 
-    /// The labels in all of these ledgers.
     pub(crate) fn read_all(ledgers: &[&Ledger]) -> Result<Self, JudgeError> {
         let mut all = Vec::new();
         for ledger in ledgers {

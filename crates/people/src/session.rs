@@ -158,12 +158,10 @@ impl Session {
         Ok(Self { writer, form, untested, sandbox, overlap, state: Mutex::new(state) })
     }
 
-    /// The form that is being filled in.
     pub fn form(&self) -> &Form {
         &self.form
     }
 
-    /// The name of the form with the answers before testing.
     pub(crate) fn untested(&self) -> Option<&str> {
         self.untested.as_deref()
     }
@@ -240,10 +238,7 @@ impl Session {
         // The lock is held until the answer is written; otherwise, answers from two tabs of a person would both count
         // as new.
         let mut state = self.state();
-        let known = match stage {
-            Stage::Untested => state.untested[position].get(person),
-            Stage::Final => state.answers[position].get(person),
-        };
+        let known = state.given(stage, position).get(person);
         match known {
             Some(known) if *known == answer => return Ok(Submission::Known),
             Some(known) if !is_change => return Ok(Submission::Other(known.clone())),
@@ -312,20 +307,13 @@ impl Session {
         if stage == Stage::Untested && state.has_tested(position, person) {
             return None;
         }
-        let answer = match stage {
-            Stage::Untested => state.untested[position].get(person)?,
-            Stage::Final => state.answers[position].get(person)?,
-        };
+        let answer = state.given(stage, position).get(person)?;
         Some((&self.form.items[position], stage, answer.clone()))
     }
 
     pub fn answer_of(&self, person: &str, item: i64, stage: Stage) -> Option<ItemAnswer> {
         let position = position(&self.form, item)?;
-        let state = self.state();
-        match stage {
-            Stage::Untested => state.untested[position].get(person).cloned(),
-            Stage::Final => state.answers[position].get(person).cloned(),
-        }
+        self.state().given(stage, position).get(person).cloned()
     }
 
     /// Registers a test program that [`Session::run_test`] then runs. False if one of this person is still running, they
@@ -397,6 +385,14 @@ impl Session {
 }
 
 impl State {
+    /// Each person's answer at a stage to the item at a position.
+    fn given(&self, stage: Stage, position: usize) -> &HashMap<String, ItemAnswer> {
+        match stage {
+            Stage::Untested => &self.untested[position],
+            Stage::Final => &self.answers[position],
+        }
+    }
+
     fn note(&mut self, position: usize, person: &str, stage: Stage, answer: ItemAnswer) {
         match stage {
             Stage::Untested => self.untested[position].insert(person.to_owned(), answer),
@@ -462,14 +458,9 @@ mod tests {
         ItemAnswer { label: label.to_owned(), ..ItemAnswer::default() }
     }
 
-    fn submit(
-        session: &Session,
-        person: &str,
-        item: i64,
-        label: &str,
-        change: bool,
-        at: Instant,
-    ) -> Submission {
+    /// An answer of `person`: the item, the label, and whether it may replace another one.
+    fn submit(session: &Session, person: &str, answered: (i64, &str, bool), at: Instant) -> Submission {
+        let (item, label, change) = answered;
         session.answer(person, item, Stage::Final, &answer(label), change, at).unwrap()
     }
 
@@ -482,12 +473,12 @@ mod tests {
         assert_eq!((next("a", now), next("a", now), next("b", now)), (Some(1), Some(1), Some(1)));
         // Two people are looking at the first item.
         assert_eq!((next("c", now), next("d", now), next("e", now)), (Some(2), Some(2), None));
-        assert_eq!(submit(&session, "a", 1, "3", false, now), Submission::New);
+        assert_eq!(submit(&session, "a", (1, "3", false), now), Submission::New);
         assert_eq!(next("e", now), None);
         // An annotator left.
         assert_eq!(next("e", now + LEASE), Some(1));
         assert_eq!(session.finished(), (0, 2));
-        assert_eq!(submit(&session, "e", 1, "0", false, now), Submission::New);
+        assert_eq!(submit(&session, "e", (1, "0", false), now), Submission::New);
         assert_eq!(session.finished(), (1, 2));
     }
 
@@ -498,12 +489,16 @@ mod tests {
         {
             let session = session(directory.path(), 3, 1);
             assert_eq!(session.next("a", now).unwrap().number, 1);
-            assert_eq!(submit(&session, "a", 1, "9", false, now), Submission::Unknown);
-            assert_eq!(submit(&session, "a", 7, "1", false, now), Submission::Unknown);
-            assert_eq!(submit(&session, "a", 1, "1", false, later), Submission::New);
-            assert_eq!(submit(&session, "a", 1, "1", false, later), Submission::Known);
-            assert_eq!(submit(&session, "a", 1, "2", false, later), Submission::Other(answer("1")));
-            assert_eq!(submit(&session, "a", 1, "2", true, later), Submission::New);
+            for ((item, label, change), at, expected) in [
+                ((1, "9", false), now, Submission::Unknown),
+                ((7, "1", false), now, Submission::Unknown),
+                ((1, "1", false), later, Submission::New),
+                ((1, "1", false), later, Submission::Known),
+                ((1, "2", false), later, Submission::Other(answer("1"))),
+                ((1, "2", true), later, Submission::New),
+            ] {
+                assert_eq!(submit(&session, "a", (item, label, change), at), expected);
+            }
             assert_eq!(session.last("a").unwrap().2, answer("2"));
             let minutes = session.writer.ledger().reply(&session.form.name, 1, "a").unwrap().unwrap().minutes;
             assert_eq!(minutes, None, "a change has no time of its own");
@@ -514,13 +509,10 @@ mod tests {
         assert_eq!(session.next("a", now).unwrap().number, 2);
         session.skip("a", 2);
         assert_eq!(session.next("a", now).unwrap().number, 3);
-        assert_eq!(submit(&session, "a", 3, "0", false, now), Submission::New);
+        assert_eq!(submit(&session, "a", (3, "0", false), now), Submission::New);
         assert_eq!(session.next("a", now).unwrap().number, 2, "what was put off comes last");
-        assert_eq!(
-            session.next("b", now).map(|item| item.number),
-            None,
-            "and is not open to others meanwhile"
-        );
+        let other = session.next("b", now).map(|item| item.number);
+        assert_eq!(other, None, "and is not open to others meanwhile");
         let progress = session.overview(&["a".to_owned(), "b".to_owned()]).unwrap().people;
         assert_eq!((progress[0].answered, progress[0].skipped, progress[1].answered), (2, 1, 0));
     }

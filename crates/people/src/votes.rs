@@ -131,7 +131,6 @@ impl PairVotes {
     }
 }
 
-/// Result of the votes on one pair.
 fn voted(
     votes: &BTreeMap<String, String>,
     guideline: &Guideline,

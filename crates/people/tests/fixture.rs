@@ -114,17 +114,15 @@ impl Fixture {
         for candidate in candidates(writer.ledger(), judge).unwrap().iter().take(10) {
             let pair = &writer.ledger().pairs(&[candidate.number]).unwrap()[0];
             let even = pair.id.parse::<usize>().unwrap() % 2 == 0;
-            let verdict = Verdict {
-                outcome: if even { Outcome::Yes } else { Outcome::No },
-                grade: None,
-                decided_by: "cosqa-plus".to_owned(),
-                reason: String::new(),
-                confidence: None,
-            };
-            let key = EventKey { judge, pair: candidate.number, position: 0, optional_step: None };
-            writer.add_verdict(key, verdict).unwrap();
+            decide(&writer, judge, candidate.number, if even { Outcome::Yes } else { Outcome::No });
         }
     }
+}
+
+pub(crate) fn decide(writer: &Writer, judge: i64, pair: i64, outcome: Outcome) {
+    let (decided_by, reason) = ("cosqa-plus".to_owned(), String::new());
+    let verdict = Verdict { outcome, grade: None, decided_by, reason, confidence: None };
+    writer.add_verdict(EventKey::of_pair(judge, pair), verdict).unwrap();
 }
 
 pub(crate) fn by(person: &str) -> ImportRequest<'_> {

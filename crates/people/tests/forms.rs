@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::sync::atomic::AtomicBool;
 
-use quarry_judge::ledger::{EventKey, GeneratedStatus, NewCode};
-use quarry_judge::{Outcome, Programs, RunResult, Verdict, audit};
+use quarry_judge::ledger::{GeneratedStatus, NewCode};
+use quarry_judge::{Outcome, Programs, RunResult, audit};
 use quarry_people::{
     AnswersOptions, Guideline, ImportRequest, PeopleLabels, Sampling, candidates, export_answers,
     export_generated, export_pairs,
@@ -14,7 +14,7 @@ use quarry_sandbox::Limits;
 use serde_json::{Value, json};
 
 use crate::fake::{Emptied, FakePrograms};
-use crate::fixture::{Fixture, by, pair};
+use crate::fixture::{Fixture, by, decide, pair};
 
 #[test]
 fn what_comes_back_from_a_spreadsheet_is_what_was_given() {
@@ -318,12 +318,7 @@ fn a_study_needs_no_people() {
     {
         let (writer, judge) = fixture.open();
         let number = candidates(writer.ledger(), judge).unwrap()[10].number;
-        let (decided_by, reason) = ("nobody".to_owned(), String::new());
-        let verdict =
-            Verdict { outcome: Outcome::Unresolved, grade: None, decided_by, reason, confidence: None };
-        writer
-            .add_verdict(EventKey { judge, pair: number, position: 0, optional_step: None }, verdict)
-            .unwrap();
+        decide(&writer, judge, number, Outcome::Unresolved);
     }
     let study = fixture.study();
     // Of ten pairs the file labels 0, 3, 6 and 9 with 0; the judge agrees on 2, 3, 4, 8 and 9.

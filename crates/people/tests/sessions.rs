@@ -6,8 +6,8 @@ use quarry_judge::RunResult;
 use quarry_judge::ledger::ItemAnswer;
 use quarry_people::study::{Study, StudyOptions, gather};
 use quarry_people::{
-    Candidate, Form, FormAgreement, PeopleLabels, Sampling, Session, Stage, Submission, TestSandbox,
-    TestState, candidates, forms_to_fill, shown_columns,
+    Form, FormAgreement, PeopleLabels, Sampling, Session, Stage, Submission, TestSandbox, TestState,
+    candidates, forms_to_fill, shown_columns,
 };
 use quarry_sandbox::Limits;
 use serde_json::Value;
@@ -40,53 +40,38 @@ fn verdicts_before_and_after_testing_are_both_kept() {
             !session.begin_test("ann", item, "assert fails", ""),
             "the answer before testing comes first"
         );
-        let answer = |stage, given: &ItemAnswer, is_change, at| {
-            session.answer("ann", item, stage, given, is_change, at).unwrap()
+        let untested = |label, program, is_change, at| {
+            let answer = item_answer(label, "", program);
+            session.answer("ann", item, Stage::Untested, &answer, is_change, at).unwrap()
         };
-        let early = answer(Stage::Final, &item_answer("yes", "no program", ""), false, start);
-        assert_eq!(early, Submission::OutOfTurn);
-        assert_eq!(
-            answer(Stage::Untested, &item_answer("yes", "", "assert"), false, start + minute),
-            Submission::New
-        );
-        assert_eq!(
-            answer(Stage::Untested, &item_answer("yes", "", ""), false, start + minute),
-            Submission::Known,
-            "sent twice"
-        );
+        let tested = |label, comment, program, at| {
+            let answer = item_answer(label, comment, program);
+            session.answer("ann", item, Stage::Final, &answer, false, at).unwrap()
+        };
+        assert_eq!(tested("yes", "no program", "", start), Submission::OutOfTurn);
+        assert_eq!(untested("yes", "assert", false, start + minute), Submission::New);
+        assert_eq!(untested("yes", "", false, start + minute), Submission::Known, "sent twice");
         assert_eq!(
             (session.next("ann", start).unwrap().number, session.stage("ann", item)),
             (item, Stage::Final)
         );
         assert_eq!(session.next("bob", start).unwrap().number, 2, "the item is still that of ann");
         // Before the test, an answer can be changed.
-        assert_eq!(
-            answer(Stage::Untested, &item_answer("cannot tell", "", ""), true, start),
-            Submission::New
-        );
-        assert_eq!(answer(Stage::Untested, &item_answer("yes", "", ""), true, start), Submission::New);
+        assert_eq!(untested("cannot tell", "", true, start), Submission::New);
+        assert_eq!(untested("yes", "", true, start), Submission::New);
 
-        assert_eq!(answer(Stage::Final, &item_answer("no", " ", ""), false, start), Submission::NoReason);
-        assert_eq!(
-            answer(Stage::Final, &item_answer("no", "", "assert 1"), false, start),
-            Submission::NotRun
-        );
+        assert_eq!(tested("no", " ", "", start), Submission::NoReason);
+        assert_eq!(tested("no", "", "assert 1", start), Submission::NotRun);
         assert!(session.begin_test("ann", item, "assert fails", "a comment"));
         assert!(!session.begin_test("ann", item, "assert 2", ""), "one at a time");
         session.run_test("ann");
         let draft = session.test("ann", item).unwrap();
         assert!(matches!(&draft.state, TestState::Ran(_, RunResult::Failed)), "{draft:?}");
         assert_eq!((draft.source.as_str(), draft.comment.as_str()), ("assert fails", "a comment"));
-        assert_eq!(
-            answer(Stage::Final, &item_answer("no", "", "assert 1"), false, start),
-            Submission::NotRun,
-            "it is another one"
-        );
+        assert_eq!(tested("no", "", "assert 1", start), Submission::NotRun, "it is another one");
         assert_eq!(session.last("ann"), None);
-        assert!(
-            matches!(answer(Stage::Untested, &item_answer("no", "", ""), true, start), Submission::Other(_)),
-            "what was said before a test stays"
-        );
+        let other = untested("no", "", true, start);
+        assert!(matches!(other, Submission::Other(_)), "what was said before a test stays");
         let end = start + minute * 3;
         // Nor after the test of another item, whose program takes the place of this one.
         assert_eq!(
@@ -95,13 +80,10 @@ fn verdicts_before_and_after_testing_are_both_kept() {
         );
         assert!(session.begin_test("ann", 2, "assert 2", ""));
         session.run_test("ann");
-        assert!(matches!(
-            answer(Stage::Untested, &item_answer("no", "", ""), true, start),
-            Submission::Other(_)
-        ));
+        assert!(matches!(untested("no", "", true, start), Submission::Other(_)));
         assert!(session.begin_test("ann", item, "assert fails", ""));
         session.run_test("ann");
-        assert_eq!(answer(Stage::Final, &item_answer("no", "", "assert fails"), false, end), Submission::New);
+        assert_eq!(tested("no", "", "assert fails", end), Submission::New);
         assert_eq!(session.last("ann").unwrap().1, Stage::Final);
         // Code that is sent back unchanged is not a program.
         let code = shown_columns(&session.item(2).unwrap().subject)[1].1.clone();
@@ -203,14 +185,8 @@ fn labeled(fixture: &Fixture, guideline: &str, given: &[[&str; 3]]) -> (Vec<Valu
     let session = open(fixture, 3);
     for (number, labels) in (1..).zip(given) {
         for (person, label) in ["ann", "bob", "cyd"].into_iter().zip(labels) {
-            let kept = session.answer(
-                person,
-                number,
-                Stage::Final,
-                &item_answer(label, "", ""),
-                false,
-                Instant::now(),
-            );
+            let (answer, now) = (item_answer(label, "", ""), Instant::now());
+            let kept = session.answer(person, number, Stage::Final, &answer, false, now);
             assert_eq!(kept.unwrap(), Submission::New);
         }
     }
@@ -241,7 +217,7 @@ fn people_agree_by_label_and_not_by_value() {
     let removed: Vec<&str> = study.removed.iter().map(|(pair, _)| pair.as_str()).collect();
     assert_eq!(removed, [fifth]);
     // The file's labels and people's differ where they should.
-    let disputed = |candidate: &Candidate| candidate.disputed;
+    // The file's labels and people's differ where they should.
     let candidates = candidates(writer.ledger(), judge).unwrap();
     let expected = lines.iter().filter(|line| {
         let id: usize = line["id"].as_str().unwrap().parse().unwrap();
@@ -250,7 +226,7 @@ fn people_agree_by_label_and_not_by_value() {
             || line["id"] == fifth
             || line["value"] == "0" && file == 0
     });
-    assert_eq!(candidates.iter().filter(|candidate| disputed(candidate)).count(), expected.count());
+    assert_eq!(candidates.iter().filter(|candidate| candidate.disputed).count(), expected.count());
 }
 
 #[test]

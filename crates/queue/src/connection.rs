@@ -182,12 +182,16 @@ impl Connection {
         Retry { address, stop, notice, grace }
     }
 
-    /// Creates the streams again after they were removed by another program.
-    pub(crate) async fn restore(&self) -> Result<(), QueueError> {
+    /// Creates the streams again after they were removed by another program. Returns `problem`, which that caused, as
+    /// transient, unless they cannot be created.
+    pub(crate) async fn restored(&self, problem: &str) -> ActionError {
         let retry = self.retry(Duration::ZERO);
-        retry.stream(self.context(), &tasks_config()).await?;
-        retry.stream(self.context(), &replies_config()).await?;
-        Ok(())
+        for config in [tasks_config(), replies_config()] {
+            if let Err(error) = retry.stream(self.context(), &config).await {
+                return ActionError::Final(error);
+            }
+        }
+        ActionError::Transient(problem.to_owned())
     }
 
     /// Waits for `time`, or until the user stops.
@@ -227,7 +231,6 @@ fn replies_config() -> Config {
     }
 }
 
-/// Why an action failed.
 pub(crate) enum ActionError {
     /// It may succeed later.
     Transient(String),
@@ -235,7 +238,6 @@ pub(crate) enum ActionError {
     Final(QueueError),
 }
 
-/// Retries actions until they succeed.
 pub(crate) struct Retry<'a> {
     address: &'a str,
     stop: &'a AtomicBool,

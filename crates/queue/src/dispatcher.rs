@@ -284,10 +284,7 @@ impl Dispatcher {
                             limit,
                         }))
                     }
-                    Err(Refused::NoStream) => {
-                        self.connection.restore().await.map_err(ActionError::Final)?;
-                        Err(ActionError::Transient("its streams are missing".to_owned()))
-                    }
+                    Err(Refused::NoStream) => Err(self.connection.restored("its streams are missing").await),
                     Err(Refused::Other(problem)) => Err(ActionError::Transient(problem)),
                 }
             })

@@ -174,10 +174,7 @@ impl Worker<'_> {
             .until_done("take work", async || {
                 match self.connection.tasks().create_consumer(config.clone()).await {
                     Ok(consumer) => Ok(consumer),
-                    Err(error) => {
-                        self.connection.restore().await.map_err(ActionError::Final)?;
-                        Err(ActionError::Transient(error.to_string()))
-                    }
+                    Err(error) => Err(self.connection.restored(&error.to_string()).await),
                 }
             })
             .await
@@ -334,10 +331,7 @@ impl Worker<'_> {
                         (kind, payload) = (kind::LOST, problem.into());
                         Err(ActionError::Transient("too large".to_owned()))
                     }
-                    Err(Refused::NoStream) => {
-                        self.connection.restore().await.map_err(ActionError::Final)?;
-                        Err(ActionError::Transient("its streams are missing".to_owned()))
-                    }
+                    Err(Refused::NoStream) => Err(self.connection.restored("its streams are missing").await),
                     Err(Refused::Other(problem)) => Err(ActionError::Transient(problem)),
                 }
             })

@@ -22,6 +22,20 @@ fn connect(nats: &Nats) -> (Connection, Arc<AtomicBool>) {
     (Connection::open(&nats.url(), Arc::clone(&stop), silent()).unwrap(), stop)
 }
 
+/// A dispatcher of the queue `q`, with a connection of its own.
+fn dispatcher(nats: &Nats) -> Dispatcher {
+    Dispatcher::new(&connect(nats).0, "q", PROTOCOL).unwrap()
+}
+
+/// Waits until a condition holds.
+fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < end, "{what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
 fn task(name: usize) -> Task {
     Task {
         kind: "count".to_owned(),
@@ -118,8 +132,7 @@ fn stored(nats: &Nats) -> [u64; 2] {
 fn tasks_are_done_once_by_any_worker() {
     let Some(nats) = Nats::start() else { return };
     let workers = [echo(&nats), echo(&nats), echo(&nats)];
-    let (connection, _) = connect(&nats);
-    let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
+    let dispatcher = dispatcher(&nats);
     submit_all(&dispatcher, 0..60);
     let counts: Vec<usize> = workers.iter().map(|(_, count)| count.load(Ordering::SeqCst)).collect();
     assert_eq!(counts.iter().sum::<usize>(), 60, "{counts:?}");
@@ -152,8 +165,7 @@ fn a_reply_is_kept_until_it_is_settled_and_belongs_to_its_queue() {
 fn a_reply_that_was_of_no_use_is_asked_for_again() {
     let Some(nats) = Nats::start() else { return };
     let (_worker, count) = echo(&nats);
-    let (connection, _) = connect(&nats);
-    let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
+    let dispatcher = dispatcher(&nats);
     for times in 1..=3 {
         assert_eq!(dispatcher.submit(&task(1), 1).unwrap(), done("1"));
         assert_eq!(count.load(Ordering::SeqCst), times);
@@ -163,8 +175,7 @@ fn a_reply_that_was_of_no_use_is_asked_for_again() {
 #[test]
 fn a_worker_that_dies_is_reported_or_replaced_when_its_lease_is_over() {
     let Some(nats) = Nats::start() else { return };
-    let (connection, _) = connect(&nats);
-    let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
+    let dispatcher = dispatcher(&nats);
     for (losses, number) in [(1, 1), (2, 2)] {
         let begin = Instant::now();
         let reply = thread::scope(|scope| {
@@ -195,8 +206,7 @@ fn a_lease_lasts_as_long_as_its_worker_is_alive() {
         Outcome::Done(b"slow".to_vec())
     });
     let (_other, others) = echo(&nats);
-    let (connection, _) = connect(&nats);
-    let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
+    let dispatcher = dispatcher(&nats);
     let reply = dispatcher.submit(&task(1), 1).unwrap();
     let [slow, others] = [count, others].map(|count| count.load(Ordering::SeqCst));
     assert_eq!((slow + others, reply == done("slow")), (1, slow == 1));
@@ -210,8 +220,7 @@ fn outcomes_reach_their_callers() {
         b"2" => Outcome::Refused("never".to_owned()),
         _ => Outcome::Done(vec![0; 2 << 20]),
     });
-    let (connection, _) = connect(&nats);
-    let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
+    let dispatcher = dispatcher(&nats);
     for _ in 0..2 {
         assert_eq!(dispatcher.submit(&task(1), 1).unwrap(), Reply::Failed(b"no".to_vec()));
     }
@@ -235,11 +244,7 @@ fn a_worker_of_another_version_returns_tasks_and_stays() {
     let old = Serving::start(&nats, "test-0", |_| Outcome::Done(b"wrong".to_vec()));
     thread::scope(|scope| {
         let asking = scope.spawn(|| dispatcher.submit(&task(1), 1).unwrap());
-        let end = Instant::now() + Duration::from_secs(60);
-        while !heard.lock().unwrap().contains("use the same version of quarry") {
-            assert!(Instant::now() < end, "nobody says so");
-            thread::sleep(Duration::from_millis(20));
-        }
+        eventually("nobody says so", || heard.lock().unwrap().contains("use the same version of quarry"));
         let (_worker, _) = echo(&nats);
         assert_eq!(asking.join().unwrap(), done("1"));
     });
@@ -249,8 +254,7 @@ fn a_worker_of_another_version_returns_tasks_and_stays() {
 #[test]
 fn a_message_that_is_no_task_is_set_aside() {
     let Some(nats) = Nats::start() else { return };
-    let (connection, _) = connect(&nats);
-    let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
+    let dispatcher = dispatcher(&nats);
     let (worker, count) = echo(&nats);
     let mut bare = nats.connect();
     bare.send_raw("SUB stored 1\r\n");
@@ -259,11 +263,7 @@ fn a_message_that_is_no_task_is_set_aside() {
         bare.wait_for("MSG stored");
     }
     assert_eq!(dispatcher.submit(&task(1), 1).unwrap(), done("1"));
-    let end = Instant::now() + Duration::from_secs(60);
-    while stored(&nats)[0] > 0 {
-        assert!(Instant::now() < end, "they are still there");
-        thread::sleep(Duration::from_millis(20));
-    }
+    eventually("they are still there", || stored(&nats)[0] == 0);
     worker.end().unwrap();
     assert_eq!(count.load(Ordering::SeqCst), 1);
 }
@@ -271,8 +271,7 @@ fn a_message_that_is_no_task_is_set_aside() {
 #[test]
 fn an_unable_worker_returns_its_task_and_ends() {
     let Some(nats) = Nats::start() else { return };
-    let (connection, _) = connect(&nats);
-    let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
+    let dispatcher = dispatcher(&nats);
     let broken = Serving::start(&nats, PROTOCOL, |_| Outcome::Unable("no sandbox".to_owned()));
     thread::scope(|scope| {
         let asking = scope.spawn(|| dispatcher.submit(&task(1), 1).unwrap());
@@ -325,8 +324,7 @@ fn unstarted_tasks_are_withdrawn_and_running_tasks_are_finished() {
 #[test]
 fn abandoned_tasks_are_not_done() {
     let Some(nats) = Nats::start() else { return };
-    let (connection, _) = connect(&nats);
-    let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
+    let dispatcher = dispatcher(&nats);
     let headers = format!("NATS/1.0\r\nQuarry-Protocol: {PROTOCOL}\r\n\r\n");
     let mut bare = nats.connect();
     bare.send_raw(&format!(
@@ -346,8 +344,7 @@ fn abandoned_tasks_are_not_done() {
 fn a_restarted_server_loses_nothing() {
     let Some(mut nats) = Nats::start() else { return };
     let workers = [echo(&nats), echo(&nats)];
-    let (connection, _) = connect(&nats);
-    let dispatcher = Dispatcher::new(&connection, "q", PROTOCOL).unwrap();
+    let dispatcher = dispatcher(&nats);
     thread::scope(|scope| {
         scope.spawn(|| submit_all(&dispatcher, 0..400));
         while workers.iter().map(|(_, count)| count.load(Ordering::SeqCst)).sum::<usize>() < 100 {
@@ -361,13 +358,11 @@ fn a_restarted_server_loses_nothing() {
 
 /// A server of version 2.9 that was killed after it had overwritten a message reported a newly stored message with
 /// the same subject as missing.
-/// under the same subject that there was none.
 #[test]
 fn a_reply_is_found_whose_predecessor_was_removed_before_the_server_was_killed() {
     let Some(mut nats) = Nats::start() else { return };
     let (worker, _) = echo(&nats);
-    let (connection, _) = connect(&nats);
-    let dispatcher = Arc::new(Dispatcher::new(&connection, "q", PROTOCOL).unwrap());
+    let dispatcher = Arc::new(dispatcher(&nats));
     let ask = {
         let dispatcher = Arc::clone(&dispatcher);
         move |number: usize| {
@@ -378,11 +373,7 @@ fn a_reply_is_found_whose_predecessor_was_removed_before_the_server_was_killed()
     nats.restart(Duration::ZERO);
     ask(4);
     dispatcher.settle("n2");
-    let end = Instant::now() + Duration::from_secs(60);
-    while stored(&nats)[1] > 3 {
-        assert!(Instant::now() < end, "the reply is still there");
-        thread::sleep(Duration::from_millis(20));
-    }
+    eventually("the reply is still there", || stored(&nats)[1] <= 3);
     nats.restart(Duration::ZERO);
     let (ended, ending) = mpsc::channel();
     thread::spawn(move || {

@@ -244,15 +244,8 @@ impl fmt::Display for MemoryBound {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A program that sandboxes need is not installed.
     #[error("{program} is not in {SEARCH_PATH}: {remedy}")]
-    Missing {
-        /// Its file name.
-        program: String,
-        /// Installation instructions.
-        remedy: String,
-    },
-    /// A container could not be set up.
+    Missing { program: String, remedy: String },
     #[error("containers cannot be set up: {detail}")]
     Container {
         /// Podman's message, and what to do.
@@ -267,13 +260,11 @@ pub enum Error {
         /// Bubblewrap's message.
         detail: String,
     },
-    /// This system is not Linux.
     #[error(
         "test programs cannot be run on this system: their sandbox needs Linux; have a `quarry worker` on Linux run them \
          (--nats), or use a judge that runs none"
     )]
     Unsupported,
-    /// The kernel does not count the processes of this user.
     #[error(
         "the number of processes of a program cannot be limited here: this is root in a namespace without other users, \
          and the kernel does not count root's processes; run as another user, or in a namespace with the user 65534"
@@ -281,17 +272,14 @@ pub enum Error {
     Uncounted,
     #[error("the program cannot be run: {0}")]
     Program(String),
-    /// No runner has this name.
     #[error("no runner for {name:?}: expected one of {known}")]
     UnknownLanguage { name: String, known: String },
-    /// A system call failed.
     #[error("cannot {action}: {source}")]
     Io {
         /// The operation, as an infinitive.
         action: &'static str,
         source: io::Error,
     },
-    /// A file or directory cannot be used.
     #[error("{}: cannot {action}: {source}; check its permissions and the free space", path.display())]
     File {
         path: PathBuf,
@@ -299,12 +287,8 @@ pub enum Error {
         action: &'static str,
         source: io::Error,
     },
-    /// Processes still exist although they were killed.
     #[error("processes of the program did not end within {seconds} s after they were killed")]
-    Unkillable {
-        /// Waiting time in seconds.
-        seconds: u64,
-    },
+    Unkillable { seconds: u64 },
 }
 
 impl Error {

@@ -15,7 +15,6 @@ use crate::plan::Plan;
 use crate::sources::pool::{Shares, UNKNOWN_LICENSE};
 use crate::step::{OutputFile, Step};
 
-/// The file, in the directory of a build.
 pub(crate) const FILE: &str = "croissant.json";
 
 pub(crate) fn metadata(
@@ -67,7 +66,6 @@ pub(crate) fn metadata(
     Ok(metadata)
 }
 
-/// Encoding of a file, as far as it can be described.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Encoding {
     JsonLines,
@@ -99,7 +97,6 @@ impl Encoding {
         }
     }
 
-    /// Extraction of a column.
     fn extract(self, column: &str) -> Value {
         match self {
             Self::Json => json!({"jsonPath": format!("$[*].{column}")}),

@@ -12,9 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use quarry_corpus::changes::{MAX_FUNCTIONS, replaced_functions};
 use quarry_corpus::formats::localize;
-use quarry_corpus::messages::{self, Reference, fixed_issues};
+use quarry_corpus::messages::{self, fixed_issues};
 use quarry_history::{Commit, Header, HistoryOptions, read_history};
-use quarry_text::with_causes;
 use quarry_walk::{FileFlags, WalkOptions, max_bytes_of_member, path_flags};
 
 use crate::error::BuildError;
@@ -28,7 +27,6 @@ use crate::step::{Step, hash_file};
 /// Incremented when the same input yields different output.
 const VERSION: u32 = 1;
 
-/// The file of an export.
 const FILE: &str = "issues.jsonl";
 
 /// The sources of queries that are issues with a history.
@@ -53,7 +51,6 @@ pub(crate) fn step(plan: &Plan) -> Result<Step, BuildError> {
     Ok(Step::new(format!("export {LOCALIZE}"), VERSION, &identity, &[]))
 }
 
-/// Writes the export to a step's directory.
 pub(crate) fn write(
     plan: &Plan,
     step: &Path,
@@ -65,14 +62,9 @@ pub(crate) fn write(
     for (queries, export) in trackers(plan) {
         let issues = history::distinct(export, true, &mut LeftOut::default())?;
         let numbers: HashSet<u64> = issues.iter().map(|issue| issue.number).collect();
-        let addresses: HashMap<&str, u64> =
-            issues.iter().filter_map(|issue| Some((issue.address.as_deref()?, issue.number))).collect();
+        let number_of = history::numbers_of(&issues);
         let fixed = |header: &Header| -> Vec<u64> {
-            let number = |reference: Reference| match reference {
-                Reference::Number(number) => numbers.get(&number).copied(),
-                Reference::Address(address) => addresses.get(address.as_str()).copied(),
-            };
-            fixed_issues(&header.message).into_iter().filter_map(number).collect()
+            fixed_issues(&header.message).into_iter().filter_map(&number_of).collect()
         };
         let mut fixes: HashMap<u64, (String, Fix)> = HashMap::new();
         for history in &history::open(plan, queries)? {
@@ -128,7 +120,6 @@ pub(crate) fn write(
     Ok(counts)
 }
 
-/// The fix of an issue.
 struct Fix {
     /// The parent of the first commit of the fix.
     before: String,
@@ -163,8 +154,6 @@ fn fixes_of(
             replaced_functions(&commit).into_iter().map(|(path, name)| format!("{path}:{name}")).collect();
         let is_bulk = commit.n_files > options.max_files || functions.len() > MAX_FUNCTIONS;
         for number in fixed(&commit.header) {
-            let fix =
-                || Fix { before: commit.parent.clone(), is_merge, is_bulk, functions: functions.clone() };
             match fixes.get_mut(&number) {
                 Some(known) if known.is_merge && !is_merge => {}
                 // Commits come newest first, so this one is older.
@@ -174,7 +163,8 @@ fn fixes_of(
                     known.functions.extend(functions.iter().cloned());
                 }
                 _ => {
-                    fixes.insert(number, fix());
+                    let functions = functions.clone();
+                    fixes.insert(number, Fix { before: commit.parent.clone(), is_merge, is_bulk, functions });
                 }
             }
         }
@@ -190,8 +180,6 @@ fn fixes_of(
     if stop.load(Ordering::SeqCst) {
         return Err(BuildError::Stopped);
     }
-    let failed =
-        |error| BuildError::Source { name: history.source.name.clone(), problem: with_causes(&error) };
-    reach.map_err(failed)?;
+    reach.map_err(|error| history.failed(&error))?;
     Ok(fixes)
 }

@@ -39,7 +39,6 @@ pub(crate) fn step(plan: &LeakPlan, parts: &SplitPlan, splits: &Key) -> Result<S
     Ok(Step::new(STEP, VERSION, &Identity { plan, contents, parts }, &[splits]))
 }
 
-/// Checks the data sets that a plan names.
 pub(crate) fn check(plan: &LeakPlan) -> Result<(), BuildError> {
     plan.against.iter().try_for_each(|path| {
         dataset::sources(slice::from_ref(path), "", "test")?;

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use quarry_judge::{Author, AuthorAnswer, AuthorRole, language_title};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::error::BuildError;
 use crate::jsonl::{self, RandomReader, Writer};
@@ -50,19 +51,6 @@ pub(crate) struct Annotation {
     pub(crate) apis: u64,
     pub(crate) project_calls: u64,
     pub(crate) third_party_calls: u64,
-}
-
-#[derive(Serialize)]
-struct Excluded<'e> {
-    id: &'e str,
-    problem: &'e str,
-}
-
-#[derive(Serialize)]
-struct Explanation<'e> {
-    api: &'e str,
-    calls: u64,
-    explanation: &'e str,
 }
 
 #[derive(Serialize)]
@@ -185,8 +173,8 @@ pub(crate) fn write(
     let mut excluded = Writer::create(&step.join(EXCLUDED))?;
     let (summarizes, keeps_called) = (plan.has_summaries(), plan.is_written_given(Given::Callees));
     let summarized = if summarizes { wanted.as_slice() } else { &[] };
-    let explained = explain(plan, authoring, &author, inputs, summarized, step, &mut excluded)?;
-    let Explanations { explanations, undocumented, unreadable } = explained;
+    let (explanations, undocumented, unreadable) =
+        explain(plan, authoring, &author, inputs, summarized, step, &mut excluded)?;
 
     // Includes the names of the functions, which are shown to callers.
     let mut summaries: HashMap<&str, String> = HashMap::new();
@@ -238,7 +226,7 @@ pub(crate) fn write(
                 }
                 Err(problem) => {
                     n_excluded += 1;
-                    excluded.write(&Excluded { id: &node.id, problem: &problem })?;
+                    excluded.write(&json!({"id": node.id, "problem": problem}))?;
                 }
             }
         }
@@ -281,16 +269,8 @@ pub(crate) fn wanted(plan: &Plan, pool: &Path, nodes: &[Node]) -> Result<Vec<Nod
     Ok(nodes.iter().filter(|node| wanted.contains(node.id.as_str())).cloned().collect())
 }
 
-/// Explanations of rarely called functions from other packages.
-struct Explanations {
-    /// Of those with documentation, by name.
-    explanations: HashMap<String, String>,
-    /// Number of functions without documentation.
-    undocumented: u64,
-    /// Number of functions whose explanation cannot be parsed.
-    unreadable: u64,
-}
-
+/// Explanations of rarely called functions from other packages, by name; the number of those without documentation, and
+/// of those whose explanation cannot be parsed.
 fn explain(
     plan: &Plan,
     authoring: &Authoring<'_>,
@@ -299,7 +279,7 @@ fn explain(
     wanted: &[Node],
     step: &Path,
     excluded: &mut Writer,
-) -> Result<Explanations, BuildError> {
+) -> Result<(HashMap<String, String>, u64, u64), BuildError> {
     let unpopular_below = match (plan.annotation.unpopular_below, inputs.calibration) {
         (UnpopularBelow::Calls(calls), _) => calls,
         (UnpopularBelow::Named(Calibrated::Calibrated), calibration) => {
@@ -325,25 +305,24 @@ fn explain(
             ("language", language_title(&api.language).to_owned()),
             ("documentation", documented.text(&api.name)?),
         ]);
-        let answer = author.write(API_EXPLAINER, &values, authoring.stop).map_err(stopped)?;
-        Ok(answer)
+        author.write(API_EXPLAINER, &values, authoring.stop).map_err(stopped)
     })?;
     let mut writer = Writer::create(&step.join(EXPLANATIONS))?;
     let (mut explanations, mut unreadable) = (HashMap::new(), 0);
     for (api, answer) in unpopular.into_iter().zip(answers) {
         match answer {
             Ok(explanation) => {
-                writer.write(&Explanation { api: &api.name, calls: api.calls, explanation: &explanation })?;
+                writer.write(&json!({"api": api.name, "calls": api.calls, "explanation": explanation}))?;
                 explanations.insert(api.name, explanation);
             }
             Err(problem) => {
                 unreadable += 1;
-                excluded.write(&Excluded { id: &api.name, problem: &problem })?;
+                excluded.write(&json!({"id": api.name, "problem": problem}))?;
             }
         }
     }
     writer.finish()?;
-    Ok(Explanations { explanations, undocumented, unreadable })
+    Ok((explanations, undocumented, unreadable))
 }
 
 /// The code of the functions of its project that a function calls directly. Query4Code's released code shows it to

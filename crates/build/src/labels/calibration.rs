@@ -1,7 +1,7 @@
 //! A model's knowledge of functions of other packages without their documentation, by popularity, and the popularity
 //! below which they are therefore explained to it (Query4Code, 2024, figure 4).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use quarry_judge::{AuthorAnswer, AuthorRole, Graded, language_title};
@@ -164,7 +164,6 @@ fn rising(means: &[(f64, f64)]) -> Vec<f64> {
     blocks.into_iter().flat_map(|(mean, _, ranges)| std::iter::repeat_n(mean, ranges)).collect()
 }
 
-/// The step that calibrates the popularity below which functions are explained.
 pub(crate) fn step(plan: &Plan, authoring: &Authoring<'_>, graph: &Key) -> Result<Step, BuildError> {
     let AnnotationPlan { documentation, calibration, .. } = &plan.annotation;
     let Authoring { plan: author, directory, .. } = authoring;
@@ -205,8 +204,7 @@ pub(crate) fn write(
 ) -> Result<BTreeMap<String, u64>, BuildError> {
     let documented = Documented::open(plan.annotation.documentation.as_deref())?;
     let apis = sample(plan, &documented, graph)?;
-    let n_ranges =
-        apis.iter().map(|api| range_of(api.calls)).collect::<std::collections::BTreeSet<_>>().len();
+    let n_ranges = apis.iter().map(|api| range_of(api.calls)).collect::<BTreeSet<_>>().len();
     if n_ranges < 2 {
         let problem = format!(
             "expected documentation of functions of other packages, both rarely and often called, to compare what the \

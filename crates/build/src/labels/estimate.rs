@@ -14,7 +14,7 @@ use crate::queries::categories;
 use crate::sources::documented::Documented;
 use crate::sources::graph::{GRAPH, Node};
 use crate::sources::pool::POOL;
-use crate::step::{Step, directory_of};
+use crate::step::{self, Step};
 
 /// Typical tokens of a prompt besides code and summary, and of answers: summaries, queries, validations.
 const PROMPT_TOKENS: f64 = 350.0;
@@ -63,14 +63,8 @@ pub fn estimate_written(
     root: &Path,
     steps: &[(Step, bool)],
 ) -> Result<Option<WrittenEstimate>, BuildError> {
-    let done = |name: &str| {
-        let found = steps.iter().find(|(step, is_done)| *is_done && step.name == name);
-        found.map(|(step, _)| directory_of(root, &step.key()))
-    };
-    let pool = match &plan.categories {
-        Some(_) => done(categories::STEP),
-        None => done("pool"),
-    };
+    let done = |name: &str| step::finished(steps, root, name);
+    let pool = done(if plan.categories.is_some() { categories::STEP } else { "pool" });
     let (Some(author), Some(pool), Some(graph)) = (&plan.author, pool, done("calls")) else {
         return Ok(None);
     };

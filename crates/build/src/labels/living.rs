@@ -7,7 +7,7 @@ use std::path::Path;
 use quarry_corpus::formats::qrels::Qrels;
 use quarry_corpus::formats::run::Run;
 use quarry_eval::evaluation::{Conventions, QuerySelection, evaluate_run};
-use quarry_judge::{AuditReport, JudgeError, Ledger, Outcome};
+use quarry_judge::{AuditReport, JudgeError, Ledger};
 use quarry_metrics::Measure;
 use quarry_metrics::significance::mean;
 use quarry_metrics::table::{Sections, Table};
@@ -118,7 +118,7 @@ pub fn functions_in(tree: &Path) -> Result<Vec<CodeRecord>, BuildError> {
     let plan = SourcePlan::for_directory(tree);
     let opened = OpenedSource::open(&plan, true, Path::new(""), true)?;
     let mut records = Vec::new();
-    opened.for_each(&mut |record| {
+    opened.content.read(&mut |record| {
         records.push(record);
         Ok(())
     })?;
@@ -193,11 +193,7 @@ pub fn follow(
     let (before, now) = (before.map(Functions::new), Functions::new(now));
     let (mut pairs, mut changed) = (Vec::new(), BTreeMap::new());
     ledger.for_each_decided(judge, |decided| {
-        let label = match decided.verdict.outcome {
-            Outcome::Yes => true,
-            Outcome::No => false,
-            Outcome::Discarded | Outcome::Unresolved => return Ok(()),
-        };
+        let Some(label) = decided.verdict.outcome.label() else { return Ok(()) };
         let pair = decided.pair;
         let origin = before.as_ref().and_then(|before| before.with_code(&pair.code, None));
         let path = origin.map(|origin| origin.path.as_str());
@@ -233,21 +229,11 @@ pub fn follow(
 
 /// Ids of the pairs for which a program of the judge or of people can run again.
 pub fn tested_pairs(ledger: &Ledger, judge: i64) -> Result<BTreeSet<String>, JudgeError> {
-    const PAGE: usize = 256;
-    let (mut tested, mut after) = (BTreeSet::new(), [0; 3]);
-    while let page = ledger.finished(judge, after, PAGE)?
-        && let Some((last, _)) = page.last()
-    {
-        after = *last;
-        tested.extend(page.into_iter().map(|(_, run)| run.pair));
-    }
-    let mut after = 0;
-    while let page = ledger.programs_of_people(judge, after, PAGE)?
-        && let Some((last, _)) = page.last()
-    {
-        after = *last;
-        tested.extend(page.into_iter().map(|(_, run)| run.pair));
-    }
+    let mut tested = BTreeSet::new();
+    ledger.for_each_finished(judge, 256, |page| {
+        tested.extend(page.into_iter().map(|run| run.pair));
+        Ok(true)
+    })?;
     Ok(tested)
 }
 
@@ -273,22 +259,13 @@ impl LivingReport {
         measure: Measure,
         runs: &[(String, Run)],
     ) -> Result<Self, BuildError> {
-        let failed: BTreeMap<&str, String> = tests
-            .changed
-            .iter()
-            .map(|run| {
-                (
-                    run.pair.as_str(),
-                    format!("its tests {} before, and {} now", run.before.name(), run.now.name()),
-                )
-            })
-            .chain(
-                tests
-                    .not_run
-                    .iter()
-                    .map(|run| (run.pair.as_str(), format!("its tests did not run: {}", run.reason))),
-            )
-            .collect();
+        let failed = (tests.changed.iter()).map(|run| {
+            let problem = format!("its tests {} before, and {} now", run.before.name(), run.now.name());
+            (run.pair.as_str(), problem)
+        });
+        let not_run = (tests.not_run.iter())
+            .map(|run| (run.pair.as_str(), format!("its tests did not run: {}", run.reason)));
+        let failed: BTreeMap<&str, String> = failed.chain(not_run).collect();
         for pair in &mut pairs {
             let failed = failed.get(pair.pair.as_str());
             if pair.fate == Fate::Changed {

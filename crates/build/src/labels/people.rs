@@ -28,7 +28,6 @@ pub(crate) const REMOVED: &str = "removed.jsonl";
 /// The name of their number among the counts of the step.
 pub(crate) const REMOVED_PAIRS: &str = "removed by people's agreement";
 
-/// The default guideline.
 const GUIDELINE: &str = "cosqa-plus";
 
 /// The seed for the order of a form, the same for the same pairs.
@@ -65,7 +64,6 @@ fn rules(plan: &LabelPlan) -> MajorityRules {
     MajorityRules { minimum, minimum_alpha: plan.minimum_alpha }
 }
 
-/// Summary of a survey.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SurveySummary {
     pub(crate) guideline: String,
@@ -116,7 +114,6 @@ impl<'p> Survey<'p> {
         Ok(Self { plan, guideline, stem: root.join(format!("people-{}", number + 1)), evidence })
     }
 
-    /// The evidence of its labels.
     pub(crate) fn evidence(&self) -> &str {
         &self.evidence
     }
@@ -135,7 +132,6 @@ impl<'p> Survey<'p> {
         Ok(format!("{} {}", self.guideline.version, self.votes()?.digest()))
     }
 
-    /// The answers so far.
     fn votes(&self) -> Result<PairVotes, BuildError> {
         let ledger = self.file("ledger");
         if !ledger.exists() {

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::sources::calls::CallRules;
 
-/// Input of models that summarize functions.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AnnotationPlan {

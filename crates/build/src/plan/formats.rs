@@ -1,6 +1,5 @@
 //! The formats of exports, and what plans must know of them.
 
-/// The formats of exports: that of `quarry train`, and formats of `quarry data convert`.
 pub(crate) const EXPORT_FORMATS: [&str; 16] = [
     TRAINING_PAIRS,
     "beir",

@@ -26,7 +26,6 @@ pub(crate) type OpenAuthor<'a> = dyn Fn(&AuthorPlan, &Path, &Path) -> Result<Aut
 #[derive(Clone, Copy)]
 pub(crate) struct Authoring<'a> {
     pub(crate) plan: &'a AuthorPlan,
-    /// The directory of the plan.
     pub(crate) directory: &'a Path,
     pub(crate) root: &'a Path,
     pub(crate) open: &'a OpenAuthor<'a>,

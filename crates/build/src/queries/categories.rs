@@ -68,7 +68,6 @@ struct Identity<'p> {
     rules: String,
 }
 
-/// The step that removes codes without a category from a pool.
 pub(crate) fn step(
     plan: &CategoryPlan,
     authoring: Option<&Authoring<'_>>,
@@ -89,7 +88,6 @@ pub(crate) fn step(
 const NOBODY: &str =
     "expected [author], the model that decides the category of each comment, or `review`, found neither";
 
-/// The decision of a model or a person on a code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Decision {
     Category(&'static str),
@@ -168,12 +166,10 @@ pub(crate) fn write(
         );
         return Err(BuildError::step(STEP, problem));
     }
-    let of_pool = pool::shares(pool)?;
+    let (mut all_removed, of_pool) = pool::summary(pool)?;
     shares = Shares { forks: of_pool.forks, masked: of_pool.masked, ..shares };
-    pool::write_shares(step, &shares)?;
-    let mut all_removed = pool::removed(pool)?;
     all_removed.push(removed);
-    pool::write_removed(step, &all_removed)?;
+    pool::write_summary(step, &all_removed, &shares)?;
     counts.insert("kept".into(), n_kept);
     Ok(counts)
 }

@@ -26,18 +26,21 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    pub(crate) fn add(&mut self, text: &str, code: Option<String>) {
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        if text.is_empty() {
-            return;
-        }
-        self.n_read += 1;
+    fn put(&mut self, text: String, codes: impl IntoIterator<Item = String>) {
         let next = self.queries.len();
         let place = *self.places.entry(normalized_hash(&text)).or_insert(next);
         if place == next {
             self.queries.push((text, Vec::new()));
         }
-        self.queries[place].1.extend(code);
+        self.queries[place].1.extend(codes);
+    }
+
+    pub(crate) fn add(&mut self, text: &str, code: Option<String>) {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if !text.is_empty() {
+            self.n_read += 1;
+            self.put(text, code);
+        }
     }
 
     /// Adds a query with all its codes, unless it is there already; returns whether it was added.
@@ -55,13 +58,7 @@ impl Found {
     pub(crate) fn masked(self, counts: &mut BTreeMap<String, u64>) -> Self {
         let (mut masked, mut n_masked) = (Self { n_read: self.n_read, ..Self::default() }, BTreeMap::new());
         for (text, codes) in self.queries {
-            let text = mask::masked(&text, &mut n_masked).into_owned();
-            let next = masked.queries.len();
-            let place = *masked.places.entry(normalized_hash(&text)).or_insert(next);
-            if place == next {
-                masked.queries.push((text, Vec::new()));
-            }
-            masked.queries[place].1.extend(codes);
+            masked.put(mask::masked(&text, &mut n_masked).into_owned(), codes);
         }
         counts.extend(n_masked.into_iter().map(|(rule, count)| (format!("masked: {rule}"), count)));
         masked

@@ -14,7 +14,7 @@ use quarry_corpus::messages::{
     Reference, Rejection, Scopes, closed_issues, question_of_commit, question_of_title, subject,
 };
 use quarry_history::{
-    Commit, Header, HistoryOptions, Reach, Snapshot, Start, read_history, start_of_history,
+    Commit, GitError, Header, HistoryOptions, Reach, Snapshot, Start, read_history, start_of_history,
 };
 use quarry_text::with_causes;
 use quarry_walk::{FileFlags, WalkOptions, max_bytes_of_member, path_flags};
@@ -99,6 +99,12 @@ pub(crate) struct History<'p> {
     pub(crate) commit: String,
 }
 
+impl History<'_> {
+    pub(crate) fn failed(&self, error: &GitError) -> BuildError {
+        BuildError::Source { name: self.source.name.clone(), problem: with_causes(error) }
+    }
+}
+
 /// The histories of the sources that a source of queries names.
 pub(crate) fn open<'p>(plan: &'p Plan, queries: &QueryPlan) -> Result<Vec<History<'p>>, BuildError> {
     let sources = plan.sources.iter().filter(|source| queries.sources.contains(&source.name));
@@ -133,7 +139,6 @@ struct Functions {
 }
 
 impl Functions {
-    /// Reads the functions of the given sources.
     fn read(pool: &Path, histories: &[History<'_>]) -> Result<Self, BuildError> {
         #[derive(Deserialize)]
         struct PooledUnit {
@@ -163,12 +168,6 @@ fn hash(texts: &[&str]) -> u128 {
     normalized_hash(&texts.join("\0"))
 }
 
-struct ChangedFunctions {
-    header: Header,
-    /// Ids of functions, or the reason why there are none.
-    functions: Result<Vec<String>, Rejection>,
-}
-
 fn rejection(filter: &'static str, rule: impl Into<String>) -> Rejection {
     Rejection { filter, rule: rule.into() }
 }
@@ -179,7 +178,7 @@ fn read(
     functions: &Functions,
     watch: Watch<'_>,
     is_wanted: &mut dyn FnMut(&Header) -> bool,
-    each: &mut dyn FnMut(ChangedFunctions),
+    each: &mut dyn FnMut(Header, Result<Vec<String>, Rejection>),
 ) -> Result<Reach, BuildError> {
     let options = HistoryOptions {
         commits: MAX_COMMITS,
@@ -196,7 +195,7 @@ fn read(
         let changed: Vec<_> =
             commits.par_iter().map(|commit| functions_of(commit, source, functions)).collect();
         for (Commit { header, .. }, functions) in commits.into_iter().zip(changed) {
-            each(ChangedFunctions { header, functions });
+            each(header, functions);
         }
     };
     let (is_wanted, n_read) = (RefCell::new(is_wanted), Cell::new(0));
@@ -222,9 +221,7 @@ fn read(
     if watch.stop.load(Ordering::SeqCst) {
         return Err(BuildError::Stopped);
     }
-    let failed =
-        |error| BuildError::Source { name: history.source.name.clone(), problem: with_causes(&error) };
-    reach.map_err(failed)
+    reach.map_err(|error| history.failed(&error))
 }
 
 /// The ids of the functions in the pool that a commit changed, or the reason why there are none.
@@ -259,7 +256,6 @@ fn functions_of(commit: &Commit, source: &str, functions: &Functions) -> Result<
     Ok(found)
 }
 
-/// Counts and lists excluded items.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct LeftOut {
     pub(crate) counts: BTreeMap<String, u64>,
@@ -310,7 +306,7 @@ fn commits(
                     false
                 }
             },
-            &mut |ChangedFunctions { header, functions }| {
+            &mut |header, functions| {
                 let Ok(text) = question_of_commit(&header, Scopes::Removed) else { return };
                 match functions {
                     Err(rejection) => left_out.borrow_mut().add(&text, rejection),
@@ -363,7 +359,6 @@ pub(crate) fn titles(
     Ok(left_out)
 }
 
-/// The result of sampling a history.
 pub(crate) struct Survey {
     /// Number of messages that describe what code does.
     pub(crate) messages: usize,
@@ -385,8 +380,7 @@ pub(crate) fn survey(
     time: Duration,
     is_kept: &mut dyn FnMut(&str) -> bool,
 ) -> Result<Survey, BuildError> {
-    let failed =
-        |error| BuildError::Source { name: history.source.name.clone(), problem: with_causes(&error) };
+    let failed = |error: GitError| history.failed(&error);
     let options = HistoryOptions {
         commits: SURVEYED_MESSAGES,
         start: Some(history.commit.clone()),
@@ -471,6 +465,17 @@ pub(crate) fn distinct(
     Ok(issues)
 }
 
+/// Finds the numbers of issues that references name.
+pub(crate) fn numbers_of(issues: &[Issue]) -> impl Fn(Reference) -> Option<u64> {
+    let numbers: HashSet<u64> = issues.iter().map(|issue| issue.number).collect();
+    let addresses: HashMap<&str, u64> =
+        issues.iter().filter_map(|issue| Some((issue.address.as_deref()?, issue.number))).collect();
+    move |reference| match reference {
+        Reference::Number(number) => numbers.get(&number).copied(),
+        Reference::Address(address) => addresses.get(address.as_str()).copied(),
+    }
+}
+
 /// The functions changed by commits that close issues, by issue number.
 fn fixed_issues(
     issues: &[Issue],
@@ -479,18 +484,12 @@ fn fixed_issues(
     watch: Watch<'_>,
     left_out: &mut LeftOut,
 ) -> Result<HashMap<u64, Vec<String>>, BuildError> {
-    let numbers: HashSet<u64> = issues.iter().map(|issue| issue.number).collect();
-    let addresses: HashMap<&str, u64> =
-        issues.iter().filter_map(|issue| Some((issue.address.as_deref()?, issue.number))).collect();
+    let number_of = numbers_of(issues);
     let closed = |header: &Header| -> Vec<u64> {
         let is_other = question_of_commit(header, Scopes::Removed)
             .is_err_and(|rejection| rejection.is_of_other_commits());
         let references = if is_other { Vec::new() } else { closed_issues(&header.message) };
-        let number = |reference: &Reference| match reference {
-            Reference::Number(number) => numbers.get(number).copied(),
-            Reference::Address(address) => addresses.get(address.as_str()).copied(),
-        };
-        references.iter().filter_map(number).collect()
+        references.into_iter().filter_map(&number_of).collect()
     };
     let mut fixed: HashMap<u64, Vec<String>> = HashMap::new();
     for history in histories {
@@ -499,7 +498,7 @@ fn fixed_issues(
             functions,
             watch,
             &mut |header| !closed(header).is_empty(),
-            &mut |ChangedFunctions { header, functions }| {
+            &mut |header, functions| {
                 for number in closed(&header) {
                     for id in functions.iter().flatten() {
                         let of_issue = fixed.entry(number).or_default();

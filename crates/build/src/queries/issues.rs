@@ -112,7 +112,6 @@ impl From<Entry> for Issue {
     }
 }
 
-/// Consumes an issue.
 type TakeIssue<'t> = dyn FnMut(Issue) -> Result<(), BuildError> + 't;
 
 /// Reads an issue, or an array of issues or of pages of them.

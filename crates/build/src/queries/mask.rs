@@ -5,30 +5,28 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use regex::Regex;
-use serde::Deserialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RuleFile {
-    rule: Vec<RuleEntry>,
+    rule: Vec<Rule>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RuleEntry {
+struct Rule {
     name: String,
     #[serde(default)]
     hint: String,
-    pattern: String,
+    #[serde(deserialize_with = "regex")]
+    pattern: Regex,
     replacement: String,
 }
 
-#[derive(Debug)]
-struct Rule {
-    name: String,
-    hint: String,
-    pattern: Regex,
-    replacement: String,
+fn regex<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Regex, D::Error> {
+    Regex::new(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
 static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| parse(RULES_TEXT).unwrap_or_default());
@@ -36,13 +34,8 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| parse(RULES_TEXT).unwrap_or
 /// The text of the rules, which is part of the versions of masked texts.
 pub(crate) const RULES_TEXT: &str = include_str!("mask.toml");
 
-fn parse(text: &str) -> Result<Vec<Rule>, String> {
-    let file: RuleFile = toml::from_str(text).map_err(|error| error.to_string())?;
-    let rules = file.rule.into_iter().map(|RuleEntry { name, hint, pattern, replacement }| {
-        let pattern = Regex::new(&pattern).map_err(|error| format!("{name}: {error}"))?;
-        Ok(Rule { name, hint, pattern, replacement })
-    });
-    rules.collect()
+fn parse(text: &str) -> Result<Vec<Rule>, toml::de::Error> {
+    Ok(toml::from_str::<RuleFile>(text)?.rule)
 }
 
 /// A text with secrets and personal data masked; their numbers are added to `counts` by the names of rules.

@@ -6,7 +6,6 @@
 /// Calls between functions: for the index of each caller, the indices of its callees.
 pub(crate) type Calls = Vec<Vec<u32>>;
 
-/// An order of functions by level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Order {
     /// 0 for functions without callees, otherwise one more than the maximum level of their callees.

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use quarry_judge::{AuthorAnswer, AuthorRole, Graded, language_title};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::error::BuildError;
 use crate::jsonl::{self, Writer};
@@ -18,7 +19,7 @@ use crate::queries::found::{Excluded, Found};
 use crate::queries::mask;
 use crate::queries::styles::STYLES;
 use crate::queries::{finish, rules_of, without_paths};
-use crate::record::id_of;
+use crate::record::{PairRecord, id_of};
 use crate::sources::pool::PoolReader;
 use crate::step::{Key, Step};
 use unfit::{LIMITS_TEXT, unfit};
@@ -166,7 +167,7 @@ pub(crate) fn write(
     let mut n_kept = 0;
     let mut n_masked = BTreeMap::new();
     for ((annotation, style), answer) in tasks.iter().zip(answers) {
-        let removed = match answer {
+        let (text, filter, rule) = match answer {
             Ok(Outcome::Graded(query, Graded { grade, reason })) => {
                 // Models repeat secrets and addresses from the code.
                 let query = mask::masked(&query, &mut n_masked).into_owned();
@@ -209,7 +210,6 @@ pub(crate) fn write(
             }
             Err(problem) => (String::new(), UNREADABLE.to_owned(), problem),
         };
-        let (text, filter, rule) = removed;
         *counts.entry(format!("removed by {filter}")).or_default() += 1;
         excluded.push(Excluded { text, filter, rule: format!("{style} of {}: {rule}", annotation.id) });
     }
@@ -221,15 +221,6 @@ pub(crate) fn write(
     counts.insert("valid".into(), n_kept);
     // Functions were sampled, not queries.
     finish(&QueryPlan { maximum: None, ..plan.clone() }, seed, found, (counts, excluded), step)
-}
-
-/// A query with its code and the code's summary, on which Query4Code trains.
-#[derive(Serialize)]
-struct Triple<'t> {
-    query: &'t str,
-    summary: &'t str,
-    code: &'t str,
-    url: &'t str,
 }
 
 /// Summaries of codes for which queries were written, by the ids of query and code.
@@ -258,8 +249,8 @@ pub(crate) fn write_extract(
     let mut writer = Writer::create(out)?;
     let mut n_written = 0;
     let mut seen = HashSet::new();
-    jsonl::for_each(pairs, &mut |pair: crate::record::PairRecord, _| {
-        let crate::record::PairRecord { query_id, query, code_id, code, label, .. } = pair;
+    jsonl::for_each(pairs, &mut |pair: PairRecord, _| {
+        let PairRecord { query_id, query, code_id, code, label, .. } = pair;
         let Some(summary) = summaries.get(&(query_id, code_id.clone())) else { return Ok(()) };
         if label.is_none_or(|label| label < 1)
             || extract == Extract::Summaries && !seen.insert(code_id.clone())
@@ -267,12 +258,12 @@ pub(crate) fn write_extract(
             return Ok(());
         }
         n_written += 1;
-        match extract {
-            Extract::Summaries => {
-                writer.write(&serde_json::json!({"query": summary, "code": code, "url": code_id}))
+        writer.write(&match extract {
+            Extract::Summaries => json!({"query": summary, "code": code, "url": code_id}),
+            Extract::Triples => {
+                json!({"query": query, "summary": summary, "code": code, "url": code_id})
             }
-            Extract::Triples => writer.write(&Triple { query: &query, summary, code: &code, url: &code_id }),
-        }
+        })
     })?;
     writer.finish()?;
     Ok(n_written)

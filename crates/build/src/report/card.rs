@@ -95,7 +95,7 @@ pub(crate) fn card(facts: &Facts<'_>) -> Card {
             )],
         ),
     ];
-    sections.retain(|section| !is_left_out(section) && !section.blocks.is_empty());
+    sections.retain(|section| !is_left_out(section));
     Card {
         title: plan.title.clone(),
         introduction: vec![
@@ -120,7 +120,6 @@ impl Facts<'_> {
         self.find(step).and_then(|step| step.counts.get(name)).copied().unwrap_or(0)
     }
 
-    /// The step whose output is the codes.
     fn pool(&self) -> &'static str {
         if self.find(categories::STEP).is_some() { categories::STEP } else { "pool" }
     }
@@ -302,23 +301,19 @@ impl Facts<'_> {
                 "pairs that still have no label count as not answering; nobody looked at them"
             }
         };
-        let by: BTreeMap<String, u64> = self.find("labels").map_or_else(BTreeMap::new, |step| {
-            let by = step.counts.iter().filter(|(name, _)| name.contains(" by "));
-            by.map(|(name, count)| (name.clone(), *count)).collect()
-        });
+        let counts = self.find("labels").map(|step| step.counts.clone()).unwrap_or_default();
+        let by: BTreeMap<String, u64> = (counts.iter())
+            .filter(|(name, _)| name.contains(" by "))
+            .map(|(name, count)| (name.clone(), *count))
+            .collect();
         let mut blocks = vec![
             Block::Numbered(self.plan.labels.iter().map(|label| about(label).to_owned()).collect()),
             Block::Chart("Pairs, by label and who gave it", sorted_by_count(&by)),
             table(["label", "pairs"], pairs(&by)),
         ];
-        let agreement =
-            self.find("labels").map_or_else(BTreeMap::new, |step| labels::agreement(&step.counts));
+        let agreement = labels::agreement(&counts);
         if self.plan.labels.iter().any(|label| label.generate) {
-            let written: Vec<[String; 2]> = self.find("labels").map_or_else(Vec::new, |step| {
-                labels::reviewed(&step.counts)
-                    .map(|(said, count)| [said.to_owned(), count.to_string()])
-                    .collect()
-            });
+            let written = labels::reviewed(&counts).map(|(said, count)| [said.to_owned(), count.to_string()]);
             blocks.push(text(
                 "A judge's model wrote code for queries that no candidate answers. People's word on it counts before the \
                  judge's.",
@@ -488,36 +483,39 @@ fn sorted_by_count(counts: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
 
 fn limits(plan: &Plan, shares: &Shares, unlabeled: u64, evaluation: &[String]) -> Vec<String> {
     let mut limits = Vec::new();
-    if !evaluation.is_empty() {
-        limits.push(format!(
-            "The training parts share texts with public evaluation data, on which models trained on them cannot be \
-             measured: {}.",
-            evaluation.iter().map(|found| harmless(found)).collect::<Vec<_>>().join("; ")
-        ));
-    }
-    if !plan.is_of_fixes() {
-        limits.push(match plan.splits.query_grouping() {
+    let mut add = |is_in_effect: bool, limit: &str| {
+        if is_in_effect {
+            limits.push(limit.to_owned());
+        }
+    };
+    let shared: Vec<String> = evaluation.iter().map(|found| harmless(found)).collect();
+    add(
+        !evaluation.is_empty(),
+        &format!(
+            "The training parts share texts with public evaluation data, on which models trained on them cannot be measured: \
+             {}.",
+            shared.join("; ")
+        ),
+    );
+    add(
+        !plan.is_of_fixes(),
+        match plan.splits.query_grouping() {
             QueryGrouping::Related => {
                 "Codes that do not answer may be in several parts, and so may answers that the comparison does not recognize."
-                    .to_owned()
             }
-            QueryGrouping::Equal => "Parts may have answers and nearly equal queries in common.".to_owned(),
-        });
-    }
-    if plan.queries.iter().any(|query| query.kind == QueryKind::Docstrings) {
-        limits.push(
-            "Queries made from documentation are what an author wrote about a function, not what somebody looking for \
-             it would ask."
-                .to_owned(),
-        );
-    }
-    if plan.has_author() {
-        limits.push(
-            "Written queries come from a model that saw the code that they should find, and were validated by a model: \
-             they describe what the code does, in words that a model chose."
-                .to_owned(),
-        );
-    }
+            QueryGrouping::Equal => "Parts may have answers and nearly equal queries in common.",
+        },
+    );
+    add(
+        plan.queries.iter().any(|query| query.kind == QueryKind::Docstrings),
+        "Queries made from documentation are what an author wrote about a function, not what somebody looking for it would \
+         ask.",
+    );
+    add(
+        plan.has_author(),
+        "Written queries come from a model that saw the code that they should find, and were validated by a model: they \
+         describe what the code does, in words that a model chose.",
+    );
     for (number, is_in_effect) in [
         ("Q3", plan.has_author()),
         ("Q12", plan.has_author()),
@@ -527,36 +525,33 @@ fn limits(plan: &Plan, shares: &Shares, unlabeled: u64, evaluation: &[String]) -
         ("G14", plan.sources.iter().any(|source| source.units == Units::Comments)),
         ("W8", plan.pool.filters.iter().any(|filter| filter == SNIPPETS)),
     ] {
-        limits.extend(discrepancy(number).filter(|_| is_in_effect).map(|found| found.about.to_owned()));
+        if let Some(found) = discrepancy(number) {
+            add(is_in_effect, found.about);
+        }
     }
-    if plan.labels.iter().any(|label| label.kind == LabelKind::Negative) {
-        limits.push("Some negatives were never looked at: some of them are codes that answer.".to_owned());
-    }
-    if unlabeled > 0 {
-        limits.push(format!("{unlabeled} candidates have no label and are not exported."));
-    }
-    if plan.exports.iter().any(|export| export.format == LOCALIZE) {
-        limits.push(
-            "A fix may change functions that its issue is not about, and issues that no commit names are missing.".to_owned(),
-        );
-    }
-    if !plan.is_of_fixes() {
-        limits.push(
-            "Only candidates were labelled: a code that no method found counts as one that does not answer, which favors the \
-             methods that found the candidates."
-                .to_owned(),
-        );
-    }
-    if shares.licenses.contains_key(UNKNOWN_LICENSE) {
-        limits.push("The license of some code is unknown: do not share that code.".to_owned());
-    }
-    if plan.sources.iter().any(|source| source.license.is_none()) {
-        limits.push(
-            "Licenses that the plan does not name were detected from the license texts in the nearest directory of each \
-             file, all of which are taken to apply, and from SPDX-License-Identifier in files."
-                .to_owned(),
-        );
-    }
+    add(
+        plan.labels.iter().any(|label| label.kind == LabelKind::Negative),
+        "Some negatives were never looked at: some of them are codes that answer.",
+    );
+    add(unlabeled > 0, &format!("{unlabeled} candidates have no label and are not exported."));
+    add(
+        plan.exports.iter().any(|export| export.format == LOCALIZE),
+        "A fix may change functions that its issue is not about, and issues that no commit names are missing.",
+    );
+    add(
+        !plan.is_of_fixes(),
+        "Only candidates were labelled: a code that no method found counts as one that does not answer, which favors the \
+         methods that found the candidates.",
+    );
+    add(
+        shares.licenses.contains_key(UNKNOWN_LICENSE),
+        "The license of some code is unknown: do not share that code.",
+    );
+    add(
+        plan.sources.iter().any(|source| source.license.is_none()),
+        "Licenses that the plan does not name were detected from the license texts in the nearest directory of each file, \
+         all of which are taken to apply, and from SPDX-License-Identifier in files.",
+    );
     limits
 }
 

@@ -10,7 +10,7 @@ use quarry_judge::{Pair, SECONDS_PER_ANSWER};
 
 use crate::candidates::Methods;
 use crate::error::BuildError;
-use crate::labels::estimate::{WrittenEstimate, typical_categories_cost, typical_writing_cost};
+use crate::labels::estimate::{typical_categories_cost, typical_writing_cost};
 use crate::labels::judging_plan;
 use crate::plan::{LabelKind, Plan, QueryKind, QueryPlan};
 use crate::queries::history;
@@ -91,7 +91,6 @@ struct Sampled {
     seconds: f64,
 }
 
-/// Estimates what a plan will come to.
 pub(crate) fn forecast(
     plan: &Plan,
     sources: &[OpenedSource<'_>],
@@ -121,33 +120,33 @@ pub(crate) fn forecast(
     candidates.at_most = n_queries.at_most.map(|most| most * per_query);
     forecast.add("candidates", candidates);
 
-    let mut seconds = sampled.seconds;
-    let (mut tokens, mut dollars, mut questions) = (0.0, None, 0.0);
-    let mut add_dollars = |more: Option<f64>| {
-        if let Some(more) = more {
+    let (mut seconds, mut tokens, mut dollars, mut questions) = (sampled.seconds, 0.0, None, 0.0);
+    let mut spend = |of_questions: f64, of_tokens: f64, of_dollars: Option<f64>, of_seconds: f64| {
+        questions += of_questions;
+        tokens += of_tokens;
+        seconds += of_seconds;
+        if let Some(more) = of_dollars {
             *dollars.get_or_insert(0.0) += more;
         }
     };
-    if let Some(of_code) = methods.static_seconds(&plan.candidates, &first_codes(&sampled, CODES)) {
-        seconds += of_code * (n_codes + n_queries.value);
+    let codes: Vec<&str> = sampled.kept.iter().take(CODES).map(|(_, record)| record.code.as_str()).collect();
+    if let Some(of_code) = methods.static_seconds(&plan.candidates, &codes) {
+        spend(0.0, 0.0, None, of_code * (n_codes + n_queries.value));
     }
     let others = plan.candidates.union.iter();
     forecast.without.extend(others.map(|name| format!("the time of {name}")));
     let others = plan.candidates.encoders.iter().filter(|name| *name != "static");
     forecast.without.extend(others.map(|name| format!("the time and the price of the encoder {name}")));
+    let bytes: f64 = sampled.kept.iter().map(|(weight, record)| weight * record.code.len() as f64).sum();
+    let mean_bytes = bytes / n_codes.max(1.0);
     if let Some(author) = plan.author.as_ref().filter(|_| plan.asks_for_categories()) {
-        let bytes: f64 = sampled.kept.iter().map(|(weight, record)| weight * record.code.len() as f64).sum();
-        let estimate = typical_categories_cost(author, n_codes, bytes / n_codes.max(1.0));
-        questions += estimate.questions as f64;
-        tokens += estimate.tokens as f64;
-        add_dollars(estimate.dollars);
-        seconds += estimate.seconds;
+        let estimate = typical_categories_cost(author, n_codes, mean_bytes);
+        spend(estimate.questions as f64, estimate.tokens as f64, estimate.dollars, estimate.seconds);
     }
     if plan.categories.is_some() {
         forecast.without.push("that code of no category is removed from the pool".into());
     }
     if let Some(author) = plan.author.as_ref().filter(|_| plan.has_author()) {
-        let bytes: f64 = sampled.kept.iter().map(|(weight, record)| weight * record.code.len() as f64).sum();
         let functions =
             |maximum: Option<usize>| maximum.map_or(n_codes, |maximum| n_codes.min(maximum as f64));
         let written = plan.queries.iter().filter(|queries| queries.kind == QueryKind::Written);
@@ -156,12 +155,8 @@ pub(crate) fn forecast(
         let of_any = counts.iter().map(|(functions, _)| *functions).fold(0.0, f64::max);
         let summaries = if plan.has_summaries() { of_any } else { 0.0 };
         let n_written: f64 = counts.iter().map(|(functions, styles)| functions * styles).sum();
-        let estimate: WrittenEstimate =
-            typical_writing_cost(author, summaries, n_written, bytes / n_codes.max(1.0));
-        questions += estimate.questions as f64;
-        tokens += estimate.tokens as f64;
-        add_dollars(estimate.dollars);
-        seconds += estimate.seconds;
+        let estimate = typical_writing_cost(author, summaries, n_written, mean_bytes);
+        spend(estimate.questions as f64, estimate.tokens as f64, estimate.dollars, estimate.seconds);
         forecast.without.push("summaries of functions that are called only by functions of queries".into());
     }
     let pairs = sample_pairs(&sampled, &texts);
@@ -170,11 +165,13 @@ pub(crate) fn forecast(
             let judge = judging_plan(path, root, number)?;
             let of_pair = judge.typical_cost(&pairs);
             forecast.add("pairs to judge", Amount { is_exact: false, ..candidates });
-            questions += of_pair.questions * candidates.value;
-            tokens += (of_pair.input_tokens + of_pair.output_tokens) * candidates.value;
-            add_dollars(of_pair.dollars.map(|dollars| dollars * candidates.value));
-            seconds +=
-                of_pair.questions * candidates.value * SECONDS_PER_ANSWER / judge.workers.max(1) as f64;
+            let n_questions = of_pair.questions * candidates.value;
+            spend(
+                n_questions,
+                (of_pair.input_tokens + of_pair.output_tokens) * candidates.value,
+                of_pair.dollars.map(|dollars| dollars * candidates.value),
+                n_questions * SECONDS_PER_ANSWER / judge.workers.max(1) as f64,
+            );
             if label.generate {
                 forecast.without.push("code that is generated for queries that nothing answers".into());
             }
@@ -205,7 +202,7 @@ fn sample(plan: &Plan, sources: &[OpenedSource<'_>], forecast: &mut Forecast) ->
         let begin = Instant::now();
         let limits = SampleLimits { files: FILES, records: RECORDS, time, begin };
         let before = records.len();
-        let sample = source.sample(&limits, &mut |record| {
+        let sample = source.content.sample(&limits, &mut |record| {
             records.push((number, record));
             Ok(())
         })?;
@@ -215,15 +212,15 @@ fn sample(plan: &Plan, sources: &[OpenedSource<'_>], forecast: &mut Forecast) ->
         weights.push(weight);
         seconds += sample.seconds.unwrap_or_else(|| begin.elapsed().as_secs_f64() * weight);
         if let Some(files) = sample.files {
-            forecast.add(format!("files of {}", source.name()), Amount::exact(files as usize));
+            forecast.add(format!("files of {}", source.plan.name), Amount::exact(files as usize));
         }
         let functions = match share {
             Some(1.0) => Amount::exact(n_found),
             _ => Amount::estimated(n_found as f64 * weight, None),
         };
-        forecast.add(format!("functions of {}", source.name()), functions);
+        forecast.add(format!("functions of {}", source.plan.name), functions);
         if share.is_none() {
-            forecast.without.push(format!("all but the first {n_found} codes of {}", source.name()));
+            forecast.without.push(format!("all but the first {n_found} codes of {}", source.plan.name));
         }
     }
     let n_read = records.len();
@@ -309,10 +306,6 @@ fn extrapolate(n_read: usize, n_kept: usize) -> Amount {
         return Amount::exact(n_kept);
     }
     Amount::estimated(n_read as f64 * n_kept as f64 / QUERIES as f64, Some(n_read as f64))
-}
-
-fn first_codes(sampled: &Sampled, most: usize) -> Vec<&str> {
-    sampled.kept.iter().take(most).map(|(_, record)| record.code.as_str()).collect()
 }
 
 /// Some queries with codes, to see how long the questions of judges are.

@@ -42,17 +42,7 @@ pub(crate) struct Archive<'p> {
     stamp: Stamped,
     /// The common top-level directory with a trailing `/`; empty if there is none.
     top: String,
-    limits: Limits,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Limits {
-    unpacked: u64,
-}
-
-struct Entry {
-    path: String,
-    content: Unpacked,
+    max_unpacked: u64,
 }
 
 enum Unpacked {
@@ -85,7 +75,8 @@ impl From<zip::result::ZipError> for Refused {
 
 /// The size limit of a requested file by its path; `None` for files that are not requested.
 type SizeLimit<'w> = dyn Fn(&str) -> Option<u64> + 'w;
-type TakeEntry<'t> = dyn FnMut(Entry) -> Result<(), Refused> + 't;
+/// Receives the path of an entry and what is in it.
+type TakeEntry<'t> = dyn FnMut(String, Unpacked) -> Result<(), Refused> + 't;
 
 impl<'p> Archive<'p> {
     pub(crate) fn open(plan: &'p SourcePlan, tests: bool, is_hashed: bool) -> Result<Self, BuildError> {
@@ -93,11 +84,11 @@ impl<'p> Archive<'p> {
         let hash = if is_hashed { hash_file(&plan.path)? } else { String::new() };
         let stamp = Stamped::read(&plan.path)?;
         let packed = std::fs::metadata(&plan.path).map_err(BuildError::read(&plan.path))?.len();
-        let limits = Limits { unpacked: packed.saturating_mul(MAX_RATIO).max(ALWAYS_ALLOWED_BYTES) };
+        let max_unpacked = packed.saturating_mul(MAX_RATIO).max(ALWAYS_ALLOWED_BYTES);
         let options = WalkOptions::default();
         let (mut tops, mut n_wanted, mut texts) = (BTreeSet::new(), 0, BTreeMap::new());
         let wanted = |path: &str| is_license_file(path).then_some(MAX_TEXT_BYTES);
-        let commit = for_each_entry(&plan.path, limits, &wanted, &mut |Entry { path, content }| {
+        let commit = for_each_entry(&plan.path, max_unpacked, &wanted, &mut |path, content| {
             if matches!(content, Unpacked::Link) {
                 return Ok(());
             }
@@ -127,7 +118,7 @@ impl<'p> Archive<'p> {
             .collect();
         let paths = texts.keys().cloned().collect();
         let licenses = Licenses::new(plan.license.as_deref(), paths, &mut |path, _| texts.get(path).cloned());
-        Ok(Self { reading: Reading { plan, commit, licenses, tests }, hash, stamp, top, limits })
+        Ok(Self { reading: Reading { plan, commit, licenses, tests }, hash, stamp, top, max_unpacked })
     }
 }
 
@@ -158,7 +149,7 @@ impl Content for Archive<'_> {
         let mut n_links = 0;
         let plan = self.reading.plan;
         let wanted = |path: &str| max_bytes_of_member(&below(path), &options);
-        for_each_entry(&plan.path, self.limits, &wanted, &mut |Entry { path, content }| {
+        for_each_entry(&plan.path, self.max_unpacked, &wanted, &mut |path, content| {
             match content {
                 Unpacked::Link => n_links += 1,
                 Unpacked::Skipped => batches.tally.skip(1),
@@ -179,7 +170,7 @@ impl Content for Archive<'_> {
 /// when it created the archive.
 fn for_each_entry(
     path: &Path,
-    limits: Limits,
+    max_unpacked: u64,
     wanted: &SizeLimit<'_>,
     each: &mut TakeEntry<'_>,
 ) -> Result<Option<String>, Refused> {
@@ -187,28 +178,31 @@ fn for_each_entry(
     open_regular(path)?.take(4).read_to_end(&mut start)?;
     // Hashes of the paths so far.
     let mut paths = HashSet::new();
-    let mut distinct = |entry: Entry| {
-        if !paths.insert(xxh3_128(entry.path.as_bytes())) {
-            let path: String = entry.path.chars().take(100).collect();
+    let mut distinct = |path: String, content: Unpacked| {
+        if !paths.insert(xxh3_128(path.as_bytes())) {
+            let path: String = path.chars().take(100).collect();
             return Err(twice(&format!("{path:?}")));
         }
         if paths.len() > MAX_ENTRIES {
             return Err(Refused::Odd(format!("the archive has more than {MAX_ENTRIES} files")));
         }
-        each(entry)
+        each(path, content)
     };
     let file = BufReader::new(open_regular(path)?);
+    let bounded = |reader| Bounded { reader, max_unpacked, left: max_unpacked };
     match start[..] {
-        [b'P', b'K', 3 | 5, 4 | 6] => read_zip(file, open_regular(path)?, limits, wanted, &mut distinct),
-        [0x1f, 0x8b, ..] => read_tar(Bounded::new(MultiGzDecoder::new(file), limits), wanted, &mut distinct),
-        _ => read_tar(Bounded::new(file, limits), wanted, &mut distinct),
+        [b'P', b'K', 3 | 5, 4 | 6] => {
+            read_zip(file, open_regular(path)?, max_unpacked, wanted, &mut distinct)
+        }
+        [0x1f, 0x8b, ..] => read_tar(bounded(Box::new(MultiGzDecoder::new(file))), wanted, &mut distinct),
+        _ => read_tar(bounded(Box::new(file)), wanted, &mut distinct),
     }
 }
 
 fn read_zip(
     file: BufReader<File>,
     mut headers: File,
-    limits: Limits,
+    max_unpacked: u64,
     wanted: &SizeLimit<'_>,
     each: &mut TakeEntry<'_>,
 ) -> Result<Option<String>, Refused> {
@@ -219,7 +213,7 @@ fn read_zip(
         return Err(twice("a path"));
     }
     let commit = commit_in(&String::from_utf8_lossy(archive.comment()));
-    let mut left = limits.unpacked;
+    let mut left = max_unpacked;
     for number in 0..archive.len() {
         // Decompressed here, not by the crate, to save dependencies.
         let entry = archive.by_index_raw(number)?;
@@ -234,7 +228,7 @@ fn read_zip(
             continue;
         }
         if entry.unix_mode().is_some_and(|mode| mode & KIND == LINK) {
-            each(Entry { path, content: Unpacked::Link })?;
+            each(path, Unpacked::Link)?;
             continue;
         }
         let method = entry.compression();
@@ -259,11 +253,11 @@ fn read_zip(
                     Unpacked::Bytes(bytes) => bytes.len() as u64,
                     _ => limit,
                 };
-                left = left.checked_sub(n_bytes).ok_or_else(|| bomb(limits))?;
+                left = left.checked_sub(n_bytes).ok_or_else(|| Refused::Odd(bomb(max_unpacked)))?;
                 content
             }
         };
-        each(Entry { path, content })?;
+        each(path, content)?;
     }
     Ok(commit)
 }
@@ -372,13 +366,13 @@ fn read_tar(
                         Unpacked::Bytes(bytes)
                     }
                 };
-                each(Entry { path, content })?;
+                each(path, content)?;
             }
             EntryType::Directory => name = None,
             // Links, devices, pipes, and sparse files.
             _ => {
                 let own = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-                each(Entry { path: checked_path(name.take().unwrap_or(own))?, content: Unpacked::Link })?;
+                each(checked_path(name.take().unwrap_or(own))?, Unpacked::Link)?;
             }
         }
     }
@@ -437,12 +431,11 @@ fn checked_path(path: String) -> Result<String, Refused> {
 /// Remedy for a refused archive.
 const UNPACK: &str = "unpack it yourself and name the directory, if you trust it";
 
-fn bomb(limits: Limits) -> Refused {
-    Refused::Odd(format!(
-        "the archive unpacks to more than {} bytes, {MAX_RATIO} times its length: it may be made to exhaust memory; \
-         {UNPACK}",
-        limits.unpacked
-    ))
+fn bomb(max_unpacked: u64) -> String {
+    format!(
+        "the archive unpacks to more than {max_unpacked} bytes, {MAX_RATIO} times its length: it may be made to exhaust \
+         memory; {UNPACK}"
+    )
 }
 
 fn twice(found: &str) -> Refused {
@@ -450,28 +443,17 @@ fn twice(found: &str) -> Refused {
 }
 
 /// A reader that returns an error after too many bytes.
-struct Bounded<R> {
-    reader: R,
-    limits: Limits,
+struct Bounded {
+    reader: Box<dyn Read>,
+    max_unpacked: u64,
     left: u64,
 }
 
-impl<R> Bounded<R> {
-    fn new(reader: R, limits: Limits) -> Self {
-        Self { reader, limits, left: limits.unpacked }
-    }
-}
-
-impl<R: Read> Read for Bounded<R> {
+impl Read for Bounded {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let n_bytes = self.reader.read(buffer)?;
-        self.left = self.left.checked_sub(n_bytes as u64).ok_or_else(|| {
-            let problem = match bomb(self.limits) {
-                Refused::Odd(problem) => problem,
-                _ => String::new(),
-            };
-            io::Error::new(io::ErrorKind::FileTooLarge, problem)
-        })?;
+        let too_large = || io::Error::new(io::ErrorKind::FileTooLarge, bomb(self.max_unpacked));
+        self.left = self.left.checked_sub(n_bytes as u64).ok_or_else(too_large)?;
         Ok(n_bytes)
     }
 }

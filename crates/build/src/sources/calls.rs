@@ -158,35 +158,27 @@ mod tests {
     use super::*;
     use crate::sources::function::{Origin, extract_records};
 
-    /// The calls of the last function of `source`, in a project that also has `others`, with their targets.
-    fn calls(source: &str, others: &[(&str, &str)], by: CallRules) -> Vec<(String, CallKind)> {
-        let records = |path: &str, text: &str| {
-            let origin = Origin { source: "s".into(), path: path.into(), ..Origin::default() };
-            let text = SourceText::read(Path::new(path), text.as_bytes().to_vec()).unwrap();
-            extract_records(&origin, language_named("python").unwrap(), &text)
-        };
-        let mut project = Project::default();
-        others.iter().flat_map(|(path, text)| records(path, text)).for_each(|record| project.add(&record));
-        let own = records("app/main.py", source);
-        own.iter().for_each(|record| project.add(record));
-        let last = own.last().unwrap();
-        last.calls.iter().map(|call| (call.clone(), classify(call, last, &project, by))).collect()
-    }
-
     #[track_caller]
     fn check(source: &str, expected: &[(&str, CallKind)]) {
         check_by(CallRules::Released, source, expected);
     }
 
+    /// Checks the calls of the last function of `source`, in a project that also has some tools, with their targets.
     #[track_caller]
     fn check_by(by: CallRules, source: &str, expected: &[(&str, CallKind)]) {
-        let others = [(
-            "app/tools.py",
-            "def resize(x): return x\ndef load(x): return x\nclass Store:\n    def get(self, key): return key\n",
-        )];
-        let expected: Vec<(String, CallKind)> =
-            expected.iter().map(|(call, kind)| ((*call).to_owned(), kind.clone())).collect();
-        assert_eq!(calls(source, &others, by), expected, "{source}");
+        let records = |path: &str, text: &str| {
+            let origin = Origin { source: "s".into(), path: path.into(), ..Origin::default() };
+            let text = SourceText::read(Path::new(path), text.as_bytes().to_vec()).unwrap();
+            extract_records(&origin, language_named("python").unwrap(), &text)
+        };
+        let tools = "def resize(x): return x\ndef load(x): return x\nclass Store:\n    def get(self, key): return key\n";
+        let own = records("app/main.py", source);
+        let mut project = Project::default();
+        records("app/tools.py", tools).iter().chain(&own).for_each(|record| project.add(record));
+        let last = own.last().unwrap();
+        let found: Vec<(&str, CallKind)> =
+            last.calls.iter().map(|call| (call.as_str(), classify(call, last, &project, by))).collect();
+        assert_eq!(found, expected, "{source}");
     }
 
     fn project(name: &str) -> CallKind {

@@ -198,20 +198,20 @@ mod tests {
 
     use super::*;
 
+    fn pairs(blocks: &[CommentBlock]) -> Vec<(&str, &str)> {
+        blocks.iter().map(|block| (block.comment.as_str(), block.code.as_str())).collect()
+    }
+
     #[track_caller]
     fn released(script: &[u8], expected: &[(&str, &str)]) {
         let found = comment_blocks_as_released(script);
-        let found: Vec<(&str, &str)> =
-            found.iter().map(|block| (block.comment.as_str(), block.code.as_str())).collect();
-        assert_eq!(found, expected, "{}", String::from_utf8_lossy(script));
+        assert_eq!(pairs(&found), expected, "{}", String::from_utf8_lossy(script));
     }
 
     #[track_caller]
     fn fixed(language: &str, script: &[u8], expected: &[(&str, &str)]) {
         let found = comment_blocks(language_named(language).unwrap(), script, [true; 2]);
-        let found: Vec<(&str, &str)> =
-            found.iter().map(|block| (block.comment.as_str(), block.code.as_str())).collect();
-        assert_eq!(found, expected, "{}", String::from_utf8_lossy(script));
+        assert_eq!(pairs(&found), expected, "{}", String::from_utf8_lossy(script));
     }
 
     #[test]
@@ -255,9 +255,8 @@ mod tests {
         );
         // As the paper's text has it, these lines alone are left out.
         let found = comment_blocks(language_named("r").unwrap(), script, [false, true]);
-        let found: Vec<(&str, &str)> =
-            found.iter().map(|block| (block.comment.as_str(), block.code.as_str())).collect();
-        assert_eq!(found, [("Set the seed", "set.seed(1)"), ("Fit the model", "m <- lm(y ~ x)")]);
+        let expected = [("Set the seed", "set.seed(1)"), ("Fit the model", "m <- lm(y ~ x)")];
+        assert_eq!(pairs(&found), expected);
         // Lines are stripped first.
         let script = b"# Set the seed\nset.seed(1)\n  library(lme4)\n# Fit the model\nm <- lm(y ~ x)\n";
         released(script, &[("Fit the model", "m <- lm(y ~ x)")]);

@@ -27,7 +27,6 @@ pub(crate) struct DataSet<'p> {
     hash: String,
 }
 
-/// A code in a data set.
 struct Code {
     origin: Origin,
     language: Language,

@@ -144,7 +144,6 @@ impl<'b> Batches<'b> {
         }
     }
 
-    /// Counts a file that cannot be read.
     pub(crate) fn add_unreadable(&mut self) {
         self.tally.unreadable += 1;
     }

@@ -98,7 +98,6 @@ fn words(text: &str) -> usize {
     identifiers(text).count()
 }
 
-/// The last part of a qualified name.
 fn base_name(record: &CodeRecord) -> &str {
     record.name.rsplit('.').next().unwrap_or_default()
 }

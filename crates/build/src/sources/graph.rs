@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use quarry_source::{functions, language_named};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::error::BuildError;
@@ -68,12 +69,6 @@ pub fn apis_of_build(root: &Path) -> Result<Vec<Api>, BuildError> {
     let mut apis: Vec<Api> = jsonl::read_all(&directory_of(root, &step.key()).join(APIS))?;
     apis.sort_by(|a, b| a.calls.cmp(&b.calls).reverse().then_with(|| a.name.cmp(&b.name)));
     Ok(apis)
-}
-
-#[derive(Serialize)]
-struct RemovedCall<'r> {
-    caller: &'r str,
-    callee: &'r str,
 }
 
 /// Statistics of the calls of all functions, for comparison with the published numbers.
@@ -227,8 +222,8 @@ pub(crate) fn write(
     let order = order(&mut calls, &draw);
     let mut writer = Writer::create(&step.join(REMOVED))?;
     for &(caller, callee) in &order.removed {
-        let [caller, callee] = [caller, callee].map(|number| functions[number as usize].id.as_str());
-        writer.write(&RemovedCall { caller, callee })?;
+        let [caller, callee] = [caller, callee].map(|number| &functions[number as usize].id);
+        writer.write(&json!({"caller": caller, "callee": callee}))?;
     }
     writer.finish()?;
     let mut by_level: Vec<u32> = (0..).take(functions.len()).collect();
@@ -274,7 +269,6 @@ pub(crate) fn write(
     .into())
 }
 
-/// Reads the statistics of the graph from a step's directory.
 pub(crate) fn statistics(step: &Path) -> Result<Statistics, BuildError> {
     jsonl::read_json(&step.join(STATISTICS))
 }

@@ -26,7 +26,6 @@ pub(crate) const POOL: &str = "pool.jsonl";
 const REMOVED: &str = "removed.json";
 const SHARES: &str = "shares.json";
 
-/// The name for an unknown license.
 pub(crate) const UNKNOWN_LICENSE: &str = "unknown";
 
 /// The filter that removes code whose names cannot be hidden.
@@ -86,8 +85,7 @@ pub(crate) fn write(
     writer.finish()?;
     let RecordFilter { removed, n_read, n_kept, shares, by_kind, masked, forks, .. } = filter;
     let shares = Shares { forks: forks.found(), masked: masked.clone(), ..shares };
-    write_removed(step, &removed)?;
-    write_shares(step, &shares)?;
+    write_summary(step, &removed, &shares)?;
     if n_kept == 0 {
         let counts: Vec<String> =
             removed.iter().map(|removed| format!("{} {}", removed.count, removed.filter)).collect();
@@ -257,7 +255,6 @@ impl<'p> RecordFilter<'p> {
 /// Minimum share of a fork's code that is also in another source.
 const FORK: f64 = 0.5;
 
-/// Detects sources whose code is mostly that of another source.
 #[derive(Default)]
 struct Forks {
     names: Vec<String>,
@@ -339,22 +336,14 @@ impl Shares {
     }
 }
 
-/// Numbers of codes that the filters of a pool removed.
-pub(crate) fn removed(step: &Path) -> Result<Vec<Removed>, BuildError> {
-    read_json(&step.join(REMOVED))
+/// Reads what the filters of a pool removed, and what is left.
+pub(crate) fn summary(step: &Path) -> Result<(Vec<Removed>, Shares), BuildError> {
+    Ok((read_json(&step.join(REMOVED))?, read_json(&step.join(SHARES))?))
 }
 
-/// Writes the removals of a pool's filters.
-pub(crate) fn write_removed(step: &Path, removed: &[Removed]) -> Result<(), BuildError> {
-    write_json(&step.join(REMOVED), &removed)
-}
-
-pub(crate) fn write_shares(step: &Path, shares: &Shares) -> Result<(), BuildError> {
+pub(crate) fn write_summary(step: &Path, removed: &[Removed], shares: &Shares) -> Result<(), BuildError> {
+    write_json(&step.join(REMOVED), &removed)?;
     write_json(&step.join(SHARES), shares)
-}
-
-pub(crate) fn shares(step: &Path) -> Result<Shares, BuildError> {
-    read_json(&step.join(SHARES))
 }
 
 /// Finds the codes of a pool by id, without holding their texts in memory.

@@ -14,21 +14,7 @@ fn read(kind: SourceKind, path: PathBuf) -> Result<(Vec<CodeRecord>, Counts), Bu
 }
 
 fn plan_of(kind: SourceKind, path: PathBuf) -> SourcePlan {
-    SourcePlan {
-        name: "s".into(),
-        kind,
-        path,
-        revision: None,
-        repository: None,
-        license: Some("MIT".into()),
-        language: None,
-        units: Units::Functions,
-        as_released: false,
-        library_lines: true,
-        blank_lines: true,
-        projects: None,
-        project_licenses: None,
-    }
+    SourcePlan { name: "s".into(), kind, license: Some("MIT".into()), ..SourcePlan::for_directory(&path) }
 }
 
 fn read_by(plan: &SourcePlan) -> Result<(Vec<CodeRecord>, Counts), BuildError> {

@@ -9,8 +9,8 @@ use quarry_test_support::model_server::{Seen, Server};
 use serde_json::{Value, json};
 
 use super::{
-    DOCSTRINGS, answered, asked_function, counts, directory_of, files, lines, made, open_plan, plan, rest,
-    script, source, texts, write_judge,
+    DOCSTRINGS, answered, asked_function, counts, directory_of, files, lines, made, open_plan, plan, remake,
+    rest, script, source, texts, write_judge,
 };
 
 fn lines_of(out: &Path, built: &Built, step: &str, file: &str) -> Vec<Value> {
@@ -31,9 +31,7 @@ fn an_answer_that_says_nothing_is_excluded_and_not_paid_for_again() {
             script(seen)
         }
     });
-    let directory = tempfile::tempdir().unwrap();
-    let plan = plan(directory.path(), &server.url(), 4);
-    let out = directory.path().join("out");
+    let (_directory, plan, out) = plan(&server, 4);
     let built = made(&plan, &out).unwrap();
     let excluded = lines_of(&out, &built, "annotations", "excluded.jsonl");
     assert_eq!(excluded.len(), 1, "{excluded:?}");
@@ -49,17 +47,13 @@ fn an_answer_that_says_nothing_is_excluded_and_not_paid_for_again() {
     let bodies: Vec<String> = server.seen().iter().map(|seen| seen.body.to_string()).collect();
     let distinct: BTreeSet<&String> = bodies.iter().collect();
     assert_eq!(bodies.len(), distinct.len());
-    fs::remove_dir_all(out.join("steps")).unwrap();
-    made(&plan, &out).unwrap();
-    assert_eq!(server.count(), bodies.len());
+    remake(&plan, &out, &server);
 }
 
 #[test]
 fn a_model_that_says_nothing_is_asked_each_question_once() {
     let server = Server::script(|_, _| answered(""));
-    let directory = tempfile::tempdir().unwrap();
-    let plan = plan(directory.path(), &server.url(), 4);
-    let out = directory.path().join("out");
+    let (_directory, plan, out) = plan(&server, 4);
     for _ in 0..2 {
         let error = made(&plan, &out).unwrap_err().to_string();
         assert!(error.contains("expected queries, found none"), "{error}");
@@ -81,9 +75,7 @@ fn written_queries_that_cannot_be_queries_are_excluded_with_a_reason() {
         };
         answered(&json!({"Query": query}).to_string())
     });
-    let directory = tempfile::tempdir().unwrap();
-    let plan = plan(directory.path(), &server.url(), 4);
-    let out = directory.path().join("out");
+    let (_directory, plan, out) = plan(&server, 4);
     let built = made(&plan, &out);
     // Only `vague`, which does not answer its queries, and `odd`, whose queries cannot be read, are left.
     let error = built.unwrap_err().to_string();
@@ -117,9 +109,7 @@ fn written_queries_and_summaries_are_masked() {
             _ => script(seen),
         }
     });
-    let directory = tempfile::tempdir().unwrap();
-    let plan = plan(directory.path(), &server.url(), 4);
-    let out = directory.path().join("out");
+    let (_directory, plan, out) = plan(&server, 4);
     let built = made(&plan, &out).unwrap();
     let exports = files(&out.join("exports"));
     assert!(exports.values().any(|text| text.contains("tidy mail of")), "{exports:?}");

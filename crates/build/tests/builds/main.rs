@@ -22,6 +22,7 @@ use quarry_judge::{Author, Judging};
 use quarry_test_support::files::contents_below;
 use quarry_test_support::model_server::{Reply, Seen, Server};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 const SOURCE: &str = "import rare\n\n\
 def clean(text):\n    \"\"\"Remove spaces at both ends.\"\"\"\n    return strip_all(text)\n\n\n\
@@ -31,7 +32,10 @@ def bang(text):\n    if len(text) > 9:\n        return shout(text[1:])\n    retu
 def vague(value):\n    return value * 2 + 1\n\n\n\
 def odd(value):\n    return value * 3 + 7\n";
 
-fn plan(directory: &Path, url: &str, concurrency: u32) -> Plan {
+/// A plan whose author is a server, with its directory, and the one for its output in there.
+fn plan(server: &Server, concurrency: u32) -> (TempDir, Plan, PathBuf) {
+    let whole = tempfile::tempdir().unwrap();
+    let (directory, url) = (whole.path(), server.url());
     fs::create_dir_all(directory.join("src/pkg")).unwrap();
     fs::create_dir_all(directory.join("apis")).unwrap();
     fs::write(directory.join("src/pkg/text.py"), SOURCE).unwrap();
@@ -59,7 +63,9 @@ styles = ["keyword", "question"]
 "#
     );
     let formats = ["query4code", "query4code-summaries", "query4code-triples"];
-    open_plan(directory, &(text + &rest(2, &["pairing", "negative"], "train", &formats))).unwrap()
+    let text = text + &rest(2, &["pairing", "negative"], "train", &formats);
+    let (plan, out) = (open_plan(directory, &text).unwrap(), directory.join("out"));
+    (whole, plan, out)
 }
 
 /// The entries of a plan after its queries: `k` candidates by BM25, sources of labels, the only part, and formats.
@@ -120,6 +126,15 @@ fn with_tools<T>(use_them: impl FnOnce(&Tools<'_>) -> T) -> T {
 
 fn made(plan: &Plan, out: &Path) -> Result<Built, BuildError> {
     with_tools(|tools| build(plan, out, tools, &mut |_| {}))
+}
+
+/// Makes all steps again; nothing is asked again.
+#[track_caller]
+fn remake(plan: &Plan, out: &Path, server: &Server) {
+    let n_asked = server.count();
+    fs::remove_dir_all(out.join("steps")).unwrap();
+    made(plan, out).unwrap();
+    assert_eq!(server.count(), n_asked);
 }
 
 fn counts(built: &Built, name: &str) -> BTreeMap<String, u64> {
@@ -184,9 +199,7 @@ fn lines(text: &str) -> Vec<Value> {
 #[test]
 fn callees_are_summarized_first_and_queries_are_validated() {
     let server = Server::script(|_, seen| script(seen));
-    let directory = tempfile::tempdir().unwrap();
-    let plan = plan(directory.path(), &server.url(), 8);
-    let out = directory.path().join("out");
+    let (_directory, plan, out) = plan(&server, 8);
     let built = made(&plan, &out).unwrap();
 
     let step = |name: &str| built.steps.iter().find(|step| step.name == name).unwrap();
@@ -242,11 +255,8 @@ fn callees_are_summarized_first_and_queries_are_validated() {
     assert!(!question("clean").contains("both ends"));
 
     // Written once, and read from the cache after that.
-    let n_asked = server.count();
     let exports = files(&out.join("exports"));
-    fs::remove_dir_all(out.join("steps")).unwrap();
-    made(&plan, &out).unwrap();
-    assert_eq!(server.count(), n_asked);
+    remake(&plan, &out, &server);
     assert_eq!(files(&out.join("exports")), exports);
 
     let triples = lines(&exports["query4code-triples/train.jsonl"]);
@@ -261,9 +271,8 @@ fn callees_are_summarized_first_and_queries_are_validated() {
     assert_eq!(lines(&exports["query4code/train.jsonl"]).len(), 8);
 
     // Without concurrency, the result is the same.
-    let directory = tempfile::tempdir().unwrap();
-    let out = directory.path().join("out");
-    made(&self::plan(directory.path(), &server.url(), 1), &out).unwrap();
+    let (_directory, plan, out) = self::plan(&server, 1);
+    made(&plan, &out).unwrap();
     assert_eq!(files(&out.join("exports")), exports);
 }
 
@@ -335,8 +344,7 @@ fn unknown_functions_are_explained_to_the_model() {
         }
         script(seen)
     });
-    let directory = tempfile::tempdir().unwrap();
-    let plan = plan(directory.path(), &server.url(), 4);
+    let (directory, plan, out) = plan(&server, 4);
     fs::write(directory.path().join("src/pkg/text.py"), callers()).unwrap();
     for name in ["popular.read", "some.fold", "rare.squeeze"] {
         fs::write(directory.path().join(format!("apis/{name}.txt")), format!("{name}: what it does."))
@@ -346,7 +354,6 @@ fn unknown_functions_are_explained_to_the_model() {
     let calibrated = text.replace("[annotation]", "[annotation]\nunpopular_below = \"calibrated\"");
     fs::write(&plan.path, calibrated).unwrap();
     let plan = Plan::open(&plan.path).unwrap();
-    let out = directory.path().join("out");
     let built = made(&plan, &out).unwrap();
     let calibration = counts(&built, "calibration");
     assert_eq!(
@@ -371,11 +378,8 @@ fn unknown_functions_are_explained_to_the_model() {
     assert_eq!(rows, [((1, 1), 0.0), ((2, 3), 2.0), ((16, 31), 2.0)]);
     assert_eq!(report.unpopular_below, Some(2));
 
-    // Nothing is asked again; where there is nothing to compare, a number is asked for.
-    let n_asked = server.count();
-    fs::remove_dir_all(out.join("steps")).unwrap();
-    made(&plan, &out).unwrap();
-    assert_eq!(server.count(), n_asked);
+    remake(&plan, &out, &server);
+    // Where there is nothing to compare, a number is asked for.
     for name in ["popular.read", "some.fold"] {
         fs::remove_file(directory.path().join(format!("apis/{name}.txt"))).unwrap();
     }
@@ -395,9 +399,7 @@ fn answers_are_kept_when_a_question_fails() {
         }
         script(seen)
     });
-    let directory = tempfile::tempdir().unwrap();
-    let plan = plan(directory.path(), &server.url(), 4);
-    let out = directory.path().join("out");
+    let (_directory, plan, out) = plan(&server, 4);
     let error = made(&plan, &out).unwrap_err().to_string();
     assert!(error.contains("step queries asked: questions that failed: 2"), "{error}");
     let n_asked = server.count();
@@ -419,9 +421,7 @@ fn a_question_that_the_server_rejects_has_no_answer_unless_it_rejects_most() {
         }
         script(seen)
     });
-    let directory = tempfile::tempdir().unwrap();
-    let plan = plan(directory.path(), &server.url(), 4);
-    let out = directory.path().join("out");
+    let (_directory, plan, out) = plan(&server, 4);
     let error = made(&plan, &out).unwrap_err().to_string();
     assert!(error.contains("questions that failed") && error.contains("content policy"), "{error}");
     rejects_all.store(false, Ordering::SeqCst);
@@ -433,13 +433,11 @@ fn a_question_that_the_server_rejects_has_no_answer_unless_it_rejects_most() {
 #[test]
 fn a_budget_holds_over_several_builds() {
     let server = Server::script(|_, seen| script(seen));
-    let directory = tempfile::tempdir().unwrap();
-    let plan = plan(directory.path(), &server.url(), 1);
+    let (_directory, plan, out) = plan(&server, 1);
     let text = fs::read_to_string(&plan.path).unwrap();
     let limited = text.replacen("[author.model]", "[author.budget]\ntokens = 3000\n[author.model]", 1);
     fs::write(&plan.path, &limited).unwrap();
     let plan = Plan::open(&plan.path).unwrap();
-    let out = directory.path().join("out");
     for _ in 0..3 {
         let error = made(&plan, &out).unwrap_err().to_string();
         assert!(error.contains("the budget is too small"), "{error}");
@@ -496,10 +494,8 @@ fn code_is_written_for_queries_that_nothing_answers() {
     assert!(exports["cosqa-plus/test.json"].contains("def pick_largest"));
     assert!(exports["training-pairs/test.jsonl"].contains("def pick_largest"));
 
-    let n_asked = server.count();
-    fs::remove_dir_all(out.join("steps")).unwrap();
-    made(&plan, &out).unwrap();
-    assert_eq!((server.count(), files(&out.join("exports"))), (n_asked, exports));
+    remake(&plan, &out, &server);
+    assert_eq!(files(&out.join("exports")), exports);
 
     // Code that a person rejects is not exported by the next build.
     let ledger = out.join("judging-1.ledger");

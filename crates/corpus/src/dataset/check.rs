@@ -104,12 +104,7 @@ impl SeenIds {
             Err(error @ FormatError::Read { .. }) => return Err(error),
             Err(error) => checked.add(Problem { is_warning: false, error }, max_listed),
             Ok(()) if checked.n_rows == 0 && checked.n_errors == 0 => {
-                let error = FormatError::File {
-                    path: source.path.clone(),
-                    expected: "at least one record".into(),
-                    found: "none".into(),
-                    remedy: "check that this is the right file".into(),
-                };
+                let error = FormatError::empty(&source.path, "at least one record", "none");
                 checked.add(Problem { is_warning: false, error }, max_listed);
             }
             Ok(()) => {}

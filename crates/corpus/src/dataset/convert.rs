@@ -298,13 +298,6 @@ impl Texts {
     }
 }
 
-/// A pair whose ids are known.
-struct IdentifiedPair {
-    pair: Box<Pair>,
-    query_id: String,
-    code_id: String,
-}
-
 fn unknown_code(source: &Source, pair: &Pair, n_codes: usize) -> FormatError {
     let id = |id: &Option<String>| excerpt(id.as_deref().unwrap_or_default());
     FormatError::File {
@@ -376,7 +369,7 @@ impl<'o> Normalizer<'o> {
                     // They also contain the names.
                     pair.code.tokens = None;
                 }
-                let IdentifiedPair { pair, query_id, code_id } = self.identified(*pair);
+                let (pair, query_id, code_id) = self.identified(*pair);
                 if self.queries.add(&query_id, &pair.query.text).map_err(|()| clash("query", &query_id))? {
                     emit(Record::Query(Query { id: query_id.clone(), text: pair.query.text.clone() }))?;
                 }
@@ -492,8 +485,8 @@ impl<'o> Normalizer<'o> {
         }
     }
 
-    /// A pair with the texts of the target, ids on both sides and the known label.
-    fn identified(&mut self, mut pair: Pair) -> IdentifiedPair {
+    /// A pair with the texts of the target, ids on both sides and the known label; the ids of its query and its code.
+    fn identified(&mut self, mut pair: Pair) -> (Box<Pair>, String, String) {
         let ConvertOptions { tokens, unlabeled, renumber, .. } = *self.options;
         for side in [&mut pair.query, &mut pair.code] {
             if tokens && let Some(tokens) = &side.tokens {
@@ -519,7 +512,7 @@ impl<'o> Normalizer<'o> {
             let known = pair.id.as_ref().and_then(|id| self.labels.remove(&key(id)));
             pair.label = known.or(unlabeled);
         }
-        IdentifiedPair { pair: Box::new(pair), query_id, code_id }
+        (Box::new(pair), query_id, code_id)
     }
 
     /// Writes a judgment, or holds it until all grades of its query and document are known.

@@ -1,10 +1,10 @@
 //! Removes duplicates, and rows that another data set contains too.
 
 use super::compared::compared_text;
-use super::rows::{RowWriter, writable};
+use super::rows::{row_writer, writable};
 use super::{key, normalized};
 use crate::formats::source::Source;
-use crate::formats::write::Staged;
+use crate::formats::write::{Staged, Writer};
 use crate::formats::{FormatError, Record, Row, Side};
 use quarry_text::near::NearIndex;
 use serde::Serialize;
@@ -100,7 +100,7 @@ pub fn dedupe(
                 } else {
                     staged.path.join(name.trim_end_matches(".gz"))
                 };
-                Some(RowWriter::create(&path, source)?)
+                Some(row_writer(&path, source)?)
             }
         };
         source.for_each_row(&mut |row| {
@@ -119,7 +119,7 @@ pub fn dedupe(
             };
             let Some((is_leak, other)) = found else {
                 report.kept += 1;
-                return writer.as_mut().map_or(Ok(()), |writer| writer.write(&row));
+                return writer.as_mut().map_or(Ok(()), |writer| writer.write_text(row.line.text));
             };
             if is_leak {
                 report.leaked += 1;
@@ -134,7 +134,7 @@ pub fn dedupe(
             }
             Ok(())
         })?;
-        writer.map_or(Ok(()), RowWriter::finish)?;
+        writer.map(Writer::finish).transpose()?;
     }
     report.leaking = leaking.len();
     staged.map_or(Ok(()), Staged::publish)?;

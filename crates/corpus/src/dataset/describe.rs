@@ -104,7 +104,6 @@ pub type Tokenize<'a> = dyn Fn(&str, &mut dyn FnMut(&str)) + Sync + 'a;
 
 /// Size of the texts that are counted at a time, on all cores, in bytes.
 const BATCH_BYTES: usize = 8 << 20;
-/// Number of texts per task.
 const TEXTS_PER_TASK: usize = 128;
 
 /// Counts a data set. Stores hashes and counts, no texts.
@@ -173,7 +172,8 @@ impl Census {
                 Record::Pair(pair) => {
                     let contents =
                         (census.queries.content(&pair, &pair.query), census.codes.content(&pair, &pair.code));
-                    census.count_pair(pair.label, &id_or_text(&pair.query), contents);
+                    let query = pair.query.id.as_ref().unwrap_or(&pair.query.text);
+                    census.count_pair(pair.label, query, contents);
                     *census.languages.entry(pair.language.unwrap_or_default()).or_default() += 1;
                     *census.categories.entry(pair.category.unwrap_or_default()).or_default() += 1;
                     if !has_queries {
@@ -242,11 +242,6 @@ impl Census {
     pub fn compare(&self, other: &Self) -> Comparison {
         Comparison { queries: self.queries.compare(&other.queries), codes: self.codes.compare(&other.codes) }
     }
-}
-
-/// The identity of the query of a pair.
-fn id_or_text(side: &Side) -> String {
-    side.id.clone().unwrap_or_else(|| side.text.clone())
 }
 
 impl SideCensus {

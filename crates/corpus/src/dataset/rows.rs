@@ -1,24 +1,13 @@
 //! Copies some of the rows of a file unchanged.
 
+use crate::formats::FormatError;
 use crate::formats::source::Source;
 use crate::formats::write::Writer;
-use crate::formats::{FormatError, Row};
 use std::path::Path;
 
-pub(crate) struct RowWriter(Writer);
-
-impl RowWriter {
-    pub(crate) fn create(path: &Path, source: &Source) -> Result<Self, FormatError> {
-        Writer::create(path, source.format, source.container, source.header()?).map(Self)
-    }
-
-    pub(crate) fn write(&mut self, row: &Row<'_>) -> Result<(), FormatError> {
-        self.0.write_text(row.line.text)
-    }
-
-    pub(crate) fn finish(self) -> Result<(), FormatError> {
-        self.0.finish().map(drop)
-    }
+/// A file in the format and with the header of a source.
+pub(crate) fn row_writer(path: &Path, source: &Source) -> Result<Writer, FormatError> {
+    Writer::create(path, source.format, source.container, source.header()?)
 }
 
 /// Checks that rows of a file can be copied unchanged.

@@ -3,7 +3,7 @@
 //! sizes. Parts may be limited to positives.
 
 use super::compared::{ComparedCode, ComparedQuery};
-use super::rows::{RowWriter, writable};
+use super::rows::{row_writer, writable};
 use super::{key, normalized};
 use crate::formats::source::Source;
 use crate::formats::write::Staged;
@@ -110,7 +110,7 @@ pub fn split(
                 } else {
                     staged.path.join(&part.name).join(name.trim_end_matches(".gz"))
                 };
-                RowWriter::create(&path, source)
+                row_writer(&path, source)
             })
             .collect::<Result<Vec<_>, _>>()?;
         source.for_each_row(&mut |row| {
@@ -127,9 +127,11 @@ pub fn split(
                 return Ok(());
             }
             sizes[part].rows += 1;
-            writers[part].write(&row)
+            writers[part].write_text(row.line.text)
         })?;
-        writers.into_iter().try_for_each(RowWriter::finish)?;
+        for writer in writers {
+            writer.finish()?;
+        }
     }
     if let Some(empty) = sizes.iter().find(|size| size.queries == 0) {
         let n_answered = queries.positives.values().filter(|(positives, _)| *positives > 0).count();
@@ -147,7 +149,6 @@ pub fn split(
     Ok(sizes)
 }
 
-/// Returns true if a record is a positive pair or judgment.
 fn is_match(record: &Record) -> bool {
     match record {
         Record::Pair(pair) => pair.label.is_some_and(|label| label >= 1),

@@ -107,7 +107,6 @@ impl Target {
         })
     }
 
-    /// Checks that the output may have this name.
     pub(super) fn check_name(self, out: &Path) -> Result<(), FormatError> {
         match self {
             Self::Directory(layout) if names_a_file(out) => Err(FormatError::File {

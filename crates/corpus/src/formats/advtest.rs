@@ -27,7 +27,6 @@ pub static FUNCTIONS: Format = Format {
         Field::optional("path", Kind::Text, "path in the repository"),
         Field::optional("func_name", Kind::Text, "qualified name"),
     ],
-    hint: "",
     read: |row, sink| {
         let tokens = row.get("function_tokens").or_else(|| row.get("code_tokens"));
         let Some(code) = row.get("function").or_else(|| row.get("code")).or_else(|| tokens.clone()) else {
@@ -56,27 +55,25 @@ pub static FUNCTIONS: Format = Format {
         })))
     },
     write: Some(|record, number| {
-        let pair = record.pair().filter(|pair| pair.label != Some(0))?;
-        let list =
-            |side: &Side| Value::List(side.tokens_or_text().split_whitespace().map(str::to_owned).collect());
+        let pair = record.matching_pair()?;
         let index = Value::Whole(i64::try_from(number).ok()?);
         let url = pair.url.clone().or_else(|| pair.query.id.clone()).unwrap_or_else(|| number.to_string());
         Some(vec![
             index,
             url.into(),
             pair.query.text.clone().into(),
-            list(&pair.query),
+            pair.query.token_list(),
             Value::Absent,
             Value::Absent,
             pair.code.text.clone().into(),
-            list(&pair.code),
+            pair.code.token_list(),
             pair.language.clone().into(),
             pair.repository.clone().into(),
             pair.path.clone().into(),
             pair.name.clone().into(),
         ])
     }),
-    split: None,
+    ..Format::BASE
 };
 
 /// Predictions: for each query, the retrieved codes, best first.
@@ -91,6 +88,5 @@ pub static PREDICTIONS: Format = Format {
     ],
     hint: "predictions",
     read: |row, sink| ranking(&row.text("url"), row.ids("answers"), sink),
-    write: None,
-    split: None,
+    ..Format::BASE
 };

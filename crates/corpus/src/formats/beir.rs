@@ -37,10 +37,11 @@ pub static CORPUS: Format = Format {
         sink(Record::Document(Document { id, title, text, language, location }))
     },
     write: Some(|record, _| {
-        let Document { id, title, text, language, location } = record.document()?.clone();
+        let Record::Document(document) = record else { return None };
+        let Document { id, title, text, language, location } = document.clone();
         Some(vec![id.into(), title.into(), text.into(), language.into(), location.into()])
     }),
-    split: None,
+    ..Format::BASE
 };
 
 pub static QUERIES: Format = Format {
@@ -52,10 +53,10 @@ pub static QUERIES: Format = Format {
     hint: "queries",
     read: |row, sink| sink(Record::Query(Query { id: row.text("_id"), text: row.text("text") })),
     write: Some(|record, _| {
-        let Query { id, text } = record.query()?.clone();
-        Some(vec![id.into(), text.into()])
+        let Record::Query(query) = record else { return None };
+        Some(vec![query.id.clone().into(), query.text.clone().into()])
     }),
-    split: None,
+    ..Format::BASE
 };
 
 /// Reads a BEIR directory with the judgments of one split (`test`, `dev`, ...).

@@ -4,7 +4,7 @@
 //! Source: github.com/github/CodeSearchNet and huggingface.co/datasets/code_search_net, whose columns have different
 //! names. A pair's query is the documentation; `url` is the link to the code at its commit.
 
-use super::{Document, Encoding, Field, Format, Kind, Pair, Record, RecordKind, Side, Value};
+use super::{Document, Encoding, Field, Format, Kind, Pair, Record, RecordKind, Row, Side, Value};
 
 pub static FUNCTIONS: Format = Format {
     name: "codesearchnet",
@@ -25,27 +25,14 @@ pub static FUNCTIONS: Format = Format {
         Field::optional("partition", Kind::Text, "split"),
         Field::required("url", Kind::Text, "link to the lines at the commit"),
     ],
-    hint: "",
     read: |row, sink| {
-        let url = row.get("url");
-        sink(Record::Pair(Box::new(Pair {
-            query: Side::new(url.clone(), row.text("docstring"), row.get("docstring_tokens")),
-            code: Side::new(url.clone(), row.text("code"), row.get("code_tokens")),
-            label: Some(1),
-            language: row.get("language"),
-            repository: row.get("repo"),
-            path: row.get("path"),
-            name: row.get("func_name"),
-            url,
-            partition: row.get("partition"),
-            ..Pair::default()
-        })))
+        let (documentation, code) = (["docstring", "docstring_tokens"], ["code", "code_tokens"]);
+        let pair = function(row, documentation, code, ["url", "repo", "path", "func_name"]);
+        sink(Record::Pair(Box::new(Pair { partition: row.get("partition"), ..pair })))
     },
     write: Some(|record, number| {
-        let pair = record.pair().filter(|pair| pair.label != Some(0))?;
+        let pair = record.matching_pair()?;
         let url = pair.url.clone().or_else(|| pair.code.id.clone()).unwrap_or_else(|| number.to_string());
-        let tokens =
-            |side: &Side| Value::List(side.tokens_or_text().split_whitespace().map(str::to_owned).collect());
         let text = |text: &Option<String>| Value::from(text.clone().unwrap_or_default());
         Some(vec![
             text(&pair.repository),
@@ -54,15 +41,15 @@ pub static FUNCTIONS: Format = Format {
             pair.code.text.clone().into(),
             text(&pair.language),
             pair.code.text.clone().into(),
-            tokens(&pair.code),
+            pair.code.token_list(),
             pair.query.text.clone().into(),
-            tokens(&pair.query),
+            pair.query.token_list(),
             Value::Absent,
             pair.partition.clone().into(),
             url.into(),
         ])
     }),
-    split: None,
+    ..Format::BASE
 };
 
 /// The same with the column names of the Hugging Face data set.
@@ -83,28 +70,13 @@ pub static HUGGINGFACE: Format = Format {
         Field::optional("split_name", Kind::Text, "split"),
         Field::required("func_code_url", Kind::Text, "link to the lines at the commit"),
     ],
-    hint: "",
     read: |row, sink| {
-        let url = row.get("func_code_url");
-        sink(Record::Pair(Box::new(Pair {
-            query: Side::new(
-                url.clone(),
-                row.text("func_documentation_string"),
-                row.get("func_documentation_tokens"),
-            ),
-            code: Side::new(url.clone(), row.text("func_code_string"), row.get("func_code_tokens")),
-            label: Some(1),
-            language: row.get("language"),
-            repository: row.get("repository_name"),
-            path: row.get("func_path_in_repository"),
-            name: row.get("func_name"),
-            url,
-            partition: row.get("split_name"),
-            ..Pair::default()
-        })))
+        let documentation = ["func_documentation_string", "func_documentation_tokens"];
+        let origin = ["func_code_url", "repository_name", "func_path_in_repository", "func_name"];
+        let pair = function(row, documentation, ["func_code_string", "func_code_tokens"], origin);
+        sink(Record::Pair(Box::new(Pair { partition: row.get("split_name"), ..pair })))
     },
-    write: None,
-    split: None,
+    ..Format::BASE
 };
 
 /// All functions: a pair for each documented one, a document for each of the others.
@@ -127,24 +99,31 @@ pub static DEFINITIONS: Format = Format {
     ],
     hint: "definitions",
     read: |row, sink| {
-        let docstring = row.text("docstring");
-        if docstring.trim().is_empty() {
+        if row.text("docstring").trim().is_empty() {
             let document = Document::new(row.text("url"), row.text("function"));
             return sink(Record::Document(Document { language: row.get("language"), ..document }));
         }
-        let url = row.get("url");
-        sink(Record::Pair(Box::new(Pair {
-            query: Side::new(url.clone(), docstring, row.get("docstring_tokens")),
-            code: Side::new(url.clone(), row.text("function"), row.get("function_tokens")),
-            label: Some(1),
-            language: row.get("language"),
-            repository: row.get("nwo"),
-            path: row.get("path"),
-            name: row.get("identifier"),
-            url,
-            ..Pair::default()
-        })))
+        let (documentation, code) = (["docstring", "docstring_tokens"], ["function", "function_tokens"]);
+        let pair = function(row, documentation, code, ["url", "nwo", "path", "identifier"]);
+        sink(Record::Pair(Box::new(pair)))
     },
-    write: None,
-    split: None,
+    ..Format::BASE
 };
+
+/// A function and its documentation, given the fields with the text and the tokens of each, and those with its link,
+/// repository, path and name.
+fn function(row: &Row<'_>, documentation: [&str; 2], code: [&str; 2], origin: [&str; 4]) -> Pair {
+    let [url, repository, path, name] = origin.map(|field| row.get(field));
+    let side = |[text, tokens]: [&str; 2]| Side::new(url.clone(), row.text(text), row.get(tokens));
+    Pair {
+        query: side(documentation),
+        code: side(code),
+        label: Some(1),
+        language: row.get("language"),
+        repository,
+        path,
+        name,
+        url,
+        ..Pair::default()
+    }
+}

@@ -22,10 +22,12 @@ pub static QA: Format = Format {
     holds: RecordKind::Pairs,
     container: Encoding::JsonArray,
     fields: &[IDX, DOC, CODE, CODE_TOKENS, DOCSTRING_TOKENS, LABEL],
-    hint: "",
     read: |row, sink| pair(row, None, None, sink),
-    write: Some(|record, number| columns(record.pair()?, number)),
-    split: None,
+    write: Some(|record, number| match record {
+        Record::Pair(pair) => columns(pair, number),
+        _ => None,
+    }),
+    ..Format::BASE
 };
 
 /// `cosqa-retrieval-*.json`. Each record is a separate query; its code is the one with the number in [`CODES`].
@@ -43,16 +45,15 @@ pub static RETRIEVAL: Format = Format {
         LABEL,
         Field::required("retrieval_idx", Kind::Whole, "number of the code in the code base"),
     ],
-    hint: "",
     read: |row, sink| pair(row, row.get("idx"), row.get("retrieval_idx"), sink),
     write: Some(|record, number| {
         // If a query has several codes, each is a separate record.
-        let pair = record.pair()?;
+        let Record::Pair(pair) = record else { return None };
         let mut columns = columns(pair, number)?;
         columns.push(Value::Whole(pair.code.id.as_ref()?.parse().ok()?));
         Some(columns)
     }),
-    split: None,
+    ..Format::BASE
 };
 
 /// `code_idx_map`: the code base, raw code to number.
@@ -62,16 +63,15 @@ pub static CODES: Format = Format {
     holds: RecordKind::Documents,
     container: Encoding::JsonObject,
     fields: &[CODE, Field::unique("id", Kind::Whole, "number of the code")],
-    hint: "",
     read: |row, sink| {
         let (id, text) = (row.text("id"), row.text("code"));
         sink(Record::Document(Document { language: Some("python".into()), ..Document::new(id, text) }))
     },
     write: Some(|record, _| {
-        let document = record.document()?;
+        let Record::Document(document) = record else { return None };
         Some(vec![document.full_text().into_owned().into(), Value::Whole(document.id.parse().ok()?)])
     }),
-    split: None,
+    ..Format::BASE
 };
 
 fn columns(pair: &Pair, number: usize) -> Option<Vec<Value<'static>>> {

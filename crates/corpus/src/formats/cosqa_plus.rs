@@ -28,7 +28,6 @@ pub static PAIRS: Format = Format {
             "of the code, where it is not Python; not in the published files",
         ),
     ],
-    hint: "",
     read: |row, sink| {
         sink(Record::Pair(Box::new(Pair {
             id: row.get("pair-idx"),
@@ -40,7 +39,7 @@ pub static PAIRS: Format = Format {
         })))
     },
     write: Some(|record, number| {
-        let pair = record.pair()?;
+        let Record::Pair(pair) = record else { return None };
         let whole = |id: &Option<String>| id.as_ref()?.parse().ok();
         Some(vec![
             Value::Whole(whole(&pair.id).unwrap_or(number as i64)),
@@ -53,7 +52,7 @@ pub static PAIRS: Format = Format {
             pair.language.clone().filter(|language| language != "python").into(),
         ])
     }),
-    split: None,
+    ..Format::BASE
 };
 
 pub static QUERIES: Format = Format {
@@ -65,13 +64,12 @@ pub static QUERIES: Format = Format {
         Field::unique("query-idx", Kind::Whole, "id of the query"),
         Field::filled("query", "the query"),
     ],
-    hint: "",
     read: |row, sink| sink(Record::Query(Query { id: row.text("query-idx"), text: row.text("query") })),
     write: Some(|record, _| {
-        let query = record.query()?;
+        let Record::Query(query) = record else { return None };
         Some(vec![Value::Whole(query.id.parse().ok()?), query.text.clone().into()])
     }),
-    split: None,
+    ..Format::BASE
 };
 
 pub static CODES: Format = Format {
@@ -83,14 +81,13 @@ pub static CODES: Format = Format {
         Field::unique("code-idx", Kind::Whole, "id of the code"),
         Field::required("code", Kind::Text, "the code"),
     ],
-    hint: "",
     read: |row, sink| {
         let (id, text) = (row.text("code-idx"), row.text("code"));
         sink(Record::Document(Document::new(id, text)))
     },
     write: Some(|record, _| {
-        let document = record.document()?;
+        let Record::Document(document) = record else { return None };
         Some(vec![Value::Whole(document.id.parse().ok()?), document.full_text().into_owned().into()])
     }),
-    split: None,
+    ..Format::BASE
 };

@@ -19,7 +19,6 @@ pub static ANNOTATIONS: Format = Format {
         Field::required("Relevance", Kind::Whole, "0 irrelevant, 1 weak, 2 strong, 3 exact"),
         Field::optional("Notes", Kind::Text, "what the annotator remarked"),
     ],
-    hint: "",
     read: |row, sink| {
         sink(Record::Judgment(Judgment {
             query: row.text("Query").to_lowercase(),
@@ -29,7 +28,7 @@ pub static ANNOTATIONS: Format = Format {
         }))
     },
     write: Some(|record, _| {
-        let judgment = record.judgment()?;
+        let Record::Judgment(judgment) = record else { return None };
         Some(vec![
             judgment.language.clone().unwrap_or_default().into(),
             judgment.query.clone().into(),
@@ -38,7 +37,7 @@ pub static ANNOTATIONS: Format = Format {
             Value::Absent,
         ])
     }),
-    split: None,
+    ..Format::BASE
 };
 
 pub static QUERIES: Format = Format {
@@ -52,6 +51,9 @@ pub static QUERIES: Format = Format {
         let text = row.text("query");
         sink(Record::Query(Query { id: text.to_lowercase(), text }))
     },
-    write: Some(|record, _| Some(vec![record.query()?.text.clone().into()])),
-    split: None,
+    write: Some(|record, _| match record {
+        Record::Query(query) => Some(vec![query.text.clone().into()]),
+        _ => None,
+    }),
+    ..Format::BASE
 };

@@ -19,7 +19,6 @@ pub static PAIRS: Format = Format {
         Field::required("target", Kind::Whole, "1 for a match, 0 for none"),
         Field::optional("target_options", Kind::Tokens, "no_match, match"),
     ],
-    hint: "",
     read: |row, sink| {
         let Some((text, code)) = sides(row)? else { return Ok(()) };
         let id = Some(row.index.to_string());
@@ -32,8 +31,8 @@ pub static PAIRS: Format = Format {
         })))
     },
     write: Some(|record, _| {
-        let pair = record.pair()?;
-        let (text, code) = (pair.query.tokens_or_text(), pair.code.tokens_or_text());
+        let Record::Pair(pair) = record else { return None };
+        let (text, code) = (pair.query.form(true), pair.code.form(true));
         // A third part would not be read.
         if text.contains(SPLIT) || code.contains(SPLIT) {
             return None;
@@ -42,7 +41,7 @@ pub static PAIRS: Format = Format {
         let options = Value::List(vec!["no_match".into(), "match".into()]);
         Some(vec![input.into(), Value::Whole(pair.label?.into()), options])
     }),
-    split: None,
+    ..Format::BASE
 };
 
 /// Text and code; `None` if it is not clear where one ends, as in records that the authors' readers skip.

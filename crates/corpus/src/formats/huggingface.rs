@@ -5,9 +5,9 @@
 //! texts in the columns of BEIR; MTEB has configurations `corpus`, `queries` and `default` or `qrels`, prefixed by
 //! the language if there are several. Newer MTEB files use `id` instead of `_id`.
 
+use super::qrels::{read_judgment, write_judgment};
 use super::{
-    Document, Encoding, Field, Format, FormatError, Judgment, Kind, Query, Record, RecordKind, Retrieved,
-    Row, Sink, Value,
+    Document, Encoding, Field, Format, FormatError, Kind, Query, Record, RecordKind, Retrieved, Sink,
 };
 
 pub static CORPUS: Format = Format {
@@ -27,8 +27,7 @@ pub static CORPUS: Format = Format {
         let document = Document { title, language: row.get("language"), ..Document::new(id, text) };
         sink(Record::Document(document))
     },
-    write: None,
-    split: None,
+    ..Format::BASE
 };
 
 /// Queries, with the column `id`.
@@ -40,8 +39,7 @@ pub static QUERIES: Format = Format {
     fields: &[Field::unique("id", Kind::Id, "id of the query"), Field::filled("text", "the query")],
     hint: "queries",
     read: |row, sink| sink(Record::Query(Query { id: row.text("id"), text: row.text("text") })),
-    write: None,
-    split: None,
+    ..Format::BASE
 };
 
 pub static COIR_QRELS: Format = Format {
@@ -54,10 +52,9 @@ pub static COIR_QRELS: Format = Format {
         Field::required("corpus_id", Kind::Id, "id of the document"),
         Field::required("score", Kind::Whole, "grade: 1 or more is relevant"),
     ],
-    hint: "",
-    read: |row, sink| judgment(row, ["query_id", "corpus_id"], sink),
+    read: |row, sink| read_judgment(row, ["query_id", "corpus_id", "score"], sink),
     write: Some(write_judgment),
-    split: None,
+    ..Format::BASE
 };
 
 pub static MTEB_QRELS: Format = Format {
@@ -70,10 +67,9 @@ pub static MTEB_QRELS: Format = Format {
         Field::required("corpus-id", Kind::Id, "id of the document"),
         Field::required("score", Kind::Whole, "grade: 1 or more is relevant"),
     ],
-    hint: "",
-    read: |row, sink| judgment(row, ["query-id", "corpus-id"], sink),
+    read: |row, sink| read_judgment(row, ["query-id", "corpus-id", "score"], sink),
     write: Some(write_judgment),
-    split: None,
+    ..Format::BASE
 };
 
 /// Candidates to re-rank, in MTEB's format, which is also used for [distractors](crate::dataset::distractors).
@@ -86,10 +82,8 @@ pub static TOP_RANKED: Format = Format {
         Field::unique("query-id", Kind::Id, "id of the query"),
         Field::required("corpus-ids", Kind::Ids, "ids of the candidates"),
     ],
-    hint: "",
     read: |row, sink| ranking(&row.text("query-id"), row.ids("corpus-ids"), sink),
-    write: None,
-    split: None,
+    ..Format::BASE
 };
 
 /// Assigns scores to a ranked list without scores: descending by 1.
@@ -99,19 +93,4 @@ pub(super) fn ranking(query: &str, documents: Vec<String>, sink: &mut Sink<'_>) 
         let score = (count - rank) as f64;
         sink(Record::Retrieved(Retrieved { query: query.to_owned(), document, score }))
     })
-}
-
-fn judgment(row: &Row<'_>, [query, document]: [&str; 2], sink: &mut Sink<'_>) -> Result<(), FormatError> {
-    sink(Record::Judgment(Judgment {
-        query: row.text(query),
-        document: row.text(document),
-        grade: row.integer("score")?.unwrap_or_default(),
-        language: None,
-    }))
-}
-
-fn write_judgment(record: &Record, _: usize) -> Option<Vec<Value<'static>>> {
-    let judgment = record.judgment()?;
-    let (query, document) = (judgment.query.clone(), judgment.document.clone());
-    Some(vec![query.into(), document.into(), Value::Whole(judgment.grade.into())])
 }

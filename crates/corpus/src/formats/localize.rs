@@ -125,12 +125,7 @@ pub fn parse(reader: impl BufRead, path: &Path) -> Result<Vec<Issue>, FormatErro
         Ok(())
     })?;
     if issues.is_empty() {
-        return Err(FormatError::File {
-            path: path.to_owned(),
-            expected: "at least one issue, a JSON object per line".into(),
-            found: "none".into(),
-            remedy: "check that this is the right file".into(),
-        });
+        return Err(FormatError::empty(path, "at least one issue, a JSON object per line", "none"));
     }
     Ok(issues)
 }

@@ -120,6 +120,19 @@ pub struct Format {
 }
 
 impl Format {
+    /// What formats have unless they say otherwise.
+    pub(crate) const BASE: Self = Self {
+        name: "",
+        about: "",
+        holds: RecordKind::Pairs,
+        container: Encoding::JsonLines,
+        fields: &[],
+        hint: "",
+        read: |_, _| Ok(()),
+        write: None,
+        split: None,
+    };
+
     /// The line that names the columns, if files of this format begin with one.
     pub(crate) fn header(&self) -> Option<String> {
         let separator = match self.container {
@@ -243,6 +256,14 @@ pub enum FormatError {
     /// The file as a whole, or a record without a line of its own, is malformed.
     #[error("{}: expected {expected}, found {found}; {remedy}", path.display())]
     File { path: PathBuf, expected: String, found: String, remedy: String },
+}
+
+impl FormatError {
+    /// The error for a file without what it should have.
+    pub(crate) fn empty(path: &Path, expected: &str, found: &str) -> Self {
+        let remedy = "check that this is the right file".into();
+        Self::File { path: path.to_owned(), expected: expected.into(), found: found.into(), remedy }
+    }
 }
 
 #[cfg(test)]

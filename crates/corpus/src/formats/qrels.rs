@@ -23,13 +23,8 @@ pub static BEIR: Format = Format {
         Field::required("corpus-id", Kind::Text, "id of the document"),
         Field::required("score", Kind::Whole, "grade: 1 or more is relevant"),
     ],
-    hint: "",
-    read: |row, sink| record(row, ["query-id", "corpus-id", "score"], sink),
-    write: Some(|record, _| {
-        let judgment = record.judgment()?;
-        let (query, document) = (judgment.query.clone(), judgment.document.clone());
-        Some(vec![query.into(), document.into(), Value::Whole(judgment.grade.into())])
-    }),
+    read: |row, sink| read_judgment(row, ["query-id", "corpus-id", "score"], sink),
+    write: Some(write_judgment),
     split: Some(|line| {
         if is_header(line) && line.text.split('\t').count() == 3 {
             return Ok(None);
@@ -37,6 +32,7 @@ pub static BEIR: Format = Format {
         let Judgment { query, document, grade } = judgment(line, true)?;
         Ok(Some(vec![Value::Text(query.into()), Value::Text(document.into()), Value::Whole(grade.into())]))
     }),
+    ..Format::BASE
 };
 
 pub static TREC: Format = Format {
@@ -50,10 +46,9 @@ pub static TREC: Format = Format {
         Field::required("document", Kind::Text, "id of the document"),
         Field::required("grade", Kind::Whole, "1 or more is relevant"),
     ],
-    hint: "",
-    read: |row, sink| record(row, ["query", "document", "grade"], sink),
+    read: |row, sink| read_judgment(row, ["query", "document", "grade"], sink),
     write: Some(|record, _| {
-        let judgment = record.judgment()?;
+        let Record::Judgment(judgment) = record else { return None };
         let (query, document) = (judgment.query.clone(), judgment.document.clone());
         Some(vec![query.into(), Value::Whole(0), document.into(), Value::Whole(judgment.grade.into())])
     }),
@@ -62,9 +57,16 @@ pub static TREC: Format = Format {
         let [query, document] = [query, document].map(|id| Value::Text(id.into()));
         Ok(Some(vec![query, Value::Absent, document, Value::Whole(grade.into())]))
     }),
+    ..Format::BASE
 };
 
-fn record(
+pub(super) fn write_judgment(record: &Record, _: usize) -> Option<Vec<Value<'static>>> {
+    let Record::Judgment(judgment) = record else { return None };
+    let (query, document) = (judgment.query.clone(), judgment.document.clone());
+    Some(vec![query.into(), document.into(), Value::Whole(judgment.grade.into())])
+}
+
+pub(super) fn read_judgment(
     row: &Row<'_>,
     [query, document, grade]: [&str; 3],
     sink: &mut Sink<'_>,
@@ -81,14 +83,6 @@ pub(crate) struct Judgment<'a> {
     pub(crate) query: &'a str,
     pub(crate) document: &'a str,
     pub(crate) grade: i32,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Layout {
-    /// `query-id TAB corpus-id TAB score`; ids may contain spaces.
-    Beir,
-    /// `query iteration document grade`, separated by any white space.
-    Trec,
 }
 
 /// Reads a qrels file. See [`parse`].
@@ -116,15 +110,15 @@ pub(crate) fn parse_checked(
     mut check: impl FnMut(&Line<'_>, &Judgment<'_>) -> Result<(), FormatError>,
 ) -> Result<Qrels, FormatError> {
     let mut qrels = Qrels::new();
-    let mut layout = None;
+    let mut is_beir = None;
     for_each_line(reader, path, |line| {
-        if layout.is_none() {
-            layout = Some(layout_of(line)?);
+        if is_beir.is_none() {
+            is_beir = Some(has_beir_layout(line)?);
             if is_header(line) {
                 return Ok(());
             }
         }
-        let judgment = judgment(line, layout == Some(Layout::Beir))?;
+        let judgment = judgment(line, is_beir == Some(true))?;
         check(line, &judgment)?;
         match qrels.entry(judgment.query.to_owned()).or_default().entry(judgment.document.to_owned()) {
             Entry::Vacant(free) => {
@@ -142,21 +136,18 @@ pub(crate) fn parse_checked(
         Ok(())
     })?;
     if qrels.is_empty() {
-        return Err(FormatError::File {
-            path: path.to_owned(),
-            expected: "at least one judgment".into(),
-            found: "none".into(),
-            remedy: "check that this is the right file".into(),
-        });
+        return Err(FormatError::empty(path, "at least one judgment", "none"));
     }
     Ok(qrels)
 }
 
-fn layout_of(line: &Line<'_>) -> Result<Layout, FormatError> {
+/// Returns whether a line has the fields `query-id TAB corpus-id TAB score`, where ids may contain spaces, and not `query
+/// iteration document grade`, separated by any white space.
+fn has_beir_layout(line: &Line<'_>) -> Result<bool, FormatError> {
     if line.text.split('\t').count() == 3 {
-        Ok(Layout::Beir)
+        Ok(true)
     } else if line.text.split_whitespace().count() == 4 {
-        Ok(Layout::Trec)
+        Ok(false)
     } else {
         Err(line.error(
             "TREC qrels (query iteration document grade) or BEIR qrels (query-id TAB corpus-id TAB score)",

@@ -20,7 +20,6 @@ pub static PAIRS: Format = Format {
         Field::optional("url", Kind::Id, "id of the code"),
         Field::optional("relevant_ids", Kind::Ids, "ids of the codes that answer the query"),
     ],
-    hint: "",
     read: |row, sink| {
         let mut ids = row.ids("url");
         ids.extend(row.ids("relevant_ids"));
@@ -50,11 +49,11 @@ pub static PAIRS: Format = Format {
         })
     },
     write: Some(|record, number| {
-        let pair = record.pair().filter(|pair| pair.label != Some(0))?;
+        let pair = record.matching_pair()?;
         let url = pair.url.clone().or_else(|| pair.code.id.clone()).unwrap_or_else(|| number.to_string());
         Some(vec![pair.query.text.clone().into(), pair.code.text.clone().into(), url.into(), Value::Absent])
     }),
-    split: None,
+    ..Format::BASE
 };
 
 /// Output of the annotator: a summary of a function and a query for it.
@@ -67,7 +66,6 @@ pub static ANNOTATIONS: Format = Format {
         Field::required("summary", Kind::Text, "what the function does"),
         Field::filled("query", "what someone would ask to find it"),
     ],
-    hint: "",
     read: |row, sink| {
         let id = row.index.to_string();
         sink(Record::Query(Query { id: id.clone(), text: row.text("query") }))?;
@@ -75,6 +73,5 @@ pub static ANNOTATIONS: Format = Format {
         sink(Record::Document(Document::new(id.clone(), row.text("summary"))))?;
         sink(Record::Judgment(Judgment { query: id.clone(), document: id, grade: 1, language: None }))
     },
-    write: None,
-    split: None,
+    ..Format::BASE
 };

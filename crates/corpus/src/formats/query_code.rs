@@ -17,7 +17,6 @@ pub static PAIRS: Format = Format {
         Field::optional("query_id", Kind::Id, "id of the query; equal queries are one otherwise"),
         Field::optional("code_id", Kind::Id, "id of the code; equal codes are one otherwise"),
     ],
-    hint: "",
     read: |row, sink| {
         sink(Record::Pair(Box::new(Pair {
             id: row.get("id"),
@@ -29,7 +28,7 @@ pub static PAIRS: Format = Format {
         })))
     },
     write: Some(|record, _| {
-        let pair = record.pair()?;
+        let Record::Pair(pair) = record else { return None };
         Some(vec![
             pair.query.text.clone().into(),
             pair.code.text.clone().into(),
@@ -40,5 +39,5 @@ pub static PAIRS: Format = Format {
             pair.code.id.clone().into(),
         ])
     }),
-    split: None,
+    ..Format::BASE
 };

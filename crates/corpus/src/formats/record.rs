@@ -1,6 +1,6 @@
 //! Records, common to all formats.
 
-use super::{Document, Query};
+use super::{Document, Query, Value};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Record {
@@ -12,6 +12,16 @@ pub enum Record {
     Judgment(Judgment),
     Label(Label),
     Retrieved(Retrieved),
+}
+
+impl Record {
+    /// The pair, unless its code does not answer its query.
+    pub(super) fn matching_pair(&self) -> Option<&Pair> {
+        match self {
+            Self::Pair(pair) if pair.label != Some(0) => Some(pair),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -71,8 +81,9 @@ impl Side {
         self.tokens.filter(|_| tokens).unwrap_or(self.text)
     }
 
-    pub(crate) fn tokens_or_text(&self) -> String {
-        self.form(true).to_owned()
+    /// The tokens, or the words of the text.
+    pub(super) fn token_list(&self) -> Value<'static> {
+        Value::List(self.form(true).split_whitespace().map(str::to_owned).collect())
     }
 }
 
@@ -104,35 +115,4 @@ pub struct Retrieved {
     pub document: String,
     /// Score; larger is better, never NaN.
     pub score: f64,
-}
-
-impl Record {
-    /// Id of the query of a pair or judgment: that in the format, otherwise the text.
-    pub(crate) fn pair(&self) -> Option<&Pair> {
-        match self {
-            Self::Pair(pair) => Some(pair),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn query(&self) -> Option<&Query> {
-        match self {
-            Self::Query(query) => Some(query),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn document(&self) -> Option<&Document> {
-        match self {
-            Self::Document(document) => Some(document),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn judgment(&self) -> Option<&Judgment> {
-        match self {
-            Self::Judgment(judgment) => Some(judgment),
-            _ => None,
-        }
-    }
 }

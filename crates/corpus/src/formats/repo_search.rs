@@ -29,7 +29,6 @@ pub static TABLE: Format = Format {
         Field::optional("relevant", Kind::Text, "path or path:start-end, commas between"),
         Field::optional("secondary", Kind::Text, "others that answer it as well"),
     ],
-    hint: "",
     read: |row, sink| {
         let id = format!("{}:{}", row.text("repo"), row.index + 1);
         sink(Record::Query(Query { id: id.clone(), text: row.text("query") }))?;
@@ -44,7 +43,6 @@ pub static TABLE: Format = Format {
         }
         Ok(())
     },
-    write: None,
     split: Some(|line| {
         let cells: Vec<&str> = line.text.split('\t').collect();
         if !(COLUMNS.len() - 1..=COLUMNS.len()).contains(&cells.len()) {
@@ -61,6 +59,7 @@ pub static TABLE: Format = Format {
         let missing = COLUMNS.len() - cells.len();
         Ok(Some(cells.into_iter().map(value).chain(std::iter::repeat_n(Value::Absent, missing)).collect()))
     }),
+    ..Format::BASE
 };
 
 /// A repository at one revision, and the queries about it.
@@ -149,12 +148,7 @@ pub fn parse(reader: impl BufRead, path: &Path) -> Result<Vec<Repository>, Forma
         Ok(())
     })?;
     if repositories.is_empty() {
-        return Err(FormatError::File {
-            path: path.to_owned(),
-            expected: "a header line and at least one query".into(),
-            found: "no query".into(),
-            remedy: "check that this is the right file".into(),
-        });
+        return Err(FormatError::empty(path, "a header line and at least one query", "no query"));
     }
     Ok(repositories)
 }
@@ -197,9 +191,6 @@ pub fn parse_questions(
 ) -> Result<Vec<RepositoryQuery>, FormatError> {
     let mut queries: Vec<RepositoryQuery> = Vec::new();
     for_each_line(reader, path, |line| {
-        if line.text.trim().is_empty() {
-            return Ok(());
-        }
         let Some((text, location)) = line.text.split_once('\t').filter(|(text, _)| !text.trim().is_empty())
         else {
             return Err(line.error(

@@ -251,7 +251,6 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// One or several identifiers.
     pub(crate) fn ids(&self, name: &str) -> Vec<String> {
         match self.value(name) {
             Value::List(ids) => ids.clone(),

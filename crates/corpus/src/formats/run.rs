@@ -249,17 +249,16 @@ pub static TREC: Format = Format {
         Field::required("document", Kind::Text, "id of the document"),
         Field::required("score", Kind::Number, "greater is better; the rank is ignored"),
     ],
-    hint: "",
     read: |row, sink| {
         let score = row.number("score").unwrap_or_default();
         sink(Record::Retrieved(Retrieved { query: row.text("query"), document: row.text("document"), score }))
     },
-    write: None,
     split: Some(|line| {
         Ok(fields(line)?.map(|(query, document, score)| {
             vec![Value::Text(query.into()), Value::Text(document.into()), Value::Real(score)]
         }))
     }),
+    ..Format::BASE
 };
 
 /// Writes one query's ranking, best first, as lines of a TREC run. Ranks are 1-based.

@@ -255,12 +255,7 @@ fn sniff(path: &Path) -> Result<Encoding, FormatError> {
         }
         match bytes.first() {
             None => {
-                return Err(FormatError::File {
-                    path: path.to_owned(),
-                    expected: "at least one record".into(),
-                    found: "an empty file".into(),
-                    remedy: "check that this is the right file".into(),
-                });
+                return Err(FormatError::empty(path, "at least one record", "an empty file"));
             }
             Some(0x80) => return Ok(Encoding::Pickle),
             Some(b'[') => return Ok(Encoding::JsonArray),
@@ -298,14 +293,14 @@ struct Head {
 
 impl Head {
     fn read(path: &Path, container: Encoding) -> Result<Self, FormatError> {
+        let member = match container {
+            Encoding::JsonLines => first(|each| for_each_item(open(path)?, path, b'{', each)).ok(),
+            _ => None,
+        };
         let first = match container {
             Encoding::JsonArray => first(|each| for_each_item(open(path)?, path, b'[', each))?,
             Encoding::Pickle | Encoding::Parquet => String::new(),
             _ => first(|each| for_each_line(open(path)?, path, each))?,
-        };
-        let member = match container {
-            Encoding::JsonLines => first_of_object(path).ok(),
-            _ => None,
         };
         Ok(Self { first, member, container })
     }
@@ -358,10 +353,6 @@ impl Head {
             }
         }
     }
-}
-
-fn first_of_object(path: &Path) -> Result<String, FormatError> {
-    first(|each| for_each_item(open(path)?, path, b'{', each))
 }
 
 /// The fields of the first row, if it is valid in its format.

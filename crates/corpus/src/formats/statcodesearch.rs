@@ -19,14 +19,13 @@ pub static TABLE: Format = Format {
         Field::optional("License", Kind::Text, "license of the project"),
         Field::optional("Label", Kind::Text, "kind of analysis"),
     ],
-    hint: "",
     read: |row, sink| pair(row, "Idx", sink),
     write: Some(|record, number| {
-        let pair = record.pair()?;
+        let pair = record.matching_pair()?;
         let rest = [Value::Absent, pair.category.clone().into()];
-        Some(texts(pair, number)?.into_iter().chain(rest).collect())
+        Some(texts(pair, number).into_iter().chain(rest).collect())
     }),
-    split: None,
+    ..Format::BASE
 };
 
 /// The JSON variant, with the same fields.
@@ -43,21 +42,19 @@ pub static JSON: Format = Format {
         Field::optional("Source", Kind::Text, "project"),
         Field::optional("File", Kind::Text, "file in the project"),
     ],
-    hint: "",
     read: |row, sink| pair(row, "ID", sink),
     write: Some(|record, number| {
-        let pair = record.pair()?;
+        let pair = record.matching_pair()?;
         let rest = [&pair.category, &pair.repository, &pair.path].map(|value| value.clone().into());
-        Some(texts(pair, number)?.into_iter().chain(rest).collect())
+        Some(texts(pair, number).into_iter().chain(rest).collect())
     }),
-    split: None,
+    ..Format::BASE
 };
 
-/// Id, comment and code; `None` for a code that does not belong to its comment.
-fn texts(pair: &Pair, number: usize) -> Option<[Value<'static>; 3]> {
+/// Id, comment and code.
+fn texts(pair: &Pair, number: usize) -> [Value<'static>; 3] {
     let id = pair.id.clone().unwrap_or_else(|| number.to_string());
-    let values = [id, pair.query.text.clone(), pair.code.text.clone()].map(Value::from);
-    (pair.label != Some(0)).then_some(values)
+    [id, pair.query.text.clone(), pair.code.text.clone()].map(Value::from)
 }
 
 fn pair(row: &Row<'_>, id: &str, sink: &mut Sink<'_>) -> Result<(), FormatError> {

@@ -29,12 +29,12 @@ pub static PAIRS: Format = Format {
         })))
     },
     write: Some(|record, number| {
-        let pair = record.pair()?;
+        let Record::Pair(pair) = record else { return None };
         let id = pair.id.clone().unwrap_or_else(|| format!("webquery-test-{}", number + 1));
         let code = pair.code.text.replace(['\n', '\r'], " ");
         Some(vec![id.into(), pair.query.text.clone().into(), code.into()])
     }),
-    split: None,
+    ..Format::BASE
 };
 
 /// The answers, or predictions: `idx TAB 0/1`.

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Staged {
     target: PathBuf,
-    /// Temporary path that it is written to.
     pub(crate) path: PathBuf,
     /// The directories that were created for it. Dropped last.
     _around: NewDirectories,

@@ -56,8 +56,9 @@ pub(super) fn separated(program: &InstrumentedProgram, source: &str, code: &str)
         return None;
     }
     let at_top = |source: &str| -> Vec<(Range<usize>, String)> {
+        let is_at_top = |start: usize| source[..start].ends_with('\n') || start == 0;
         let found = functions(known, source.as_bytes()).into_iter();
-        found.filter(|found| is_at_top(source, &found.bytes)).map(|found| (found.bytes, found.name)).collect()
+        found.filter(|found| is_at_top(found.bytes.start)).map(|found| (found.bytes, found.name)).collect()
     };
     let subjects = at_top(code);
     let rewritten = String::from_utf8(program.program.files.first()?.1.clone()).ok()?;
@@ -99,10 +100,6 @@ fn is_separable(code: &str) -> bool {
     };
     let mut words = code.split(|c: char| !(c.is_alphanumeric() || c == '_'));
     code.lines().all(|line| line.is_empty() || is_one(line)) && !words.any(|word| word == "global")
-}
-
-fn is_at_top(source: &str, bytes: &Range<usize>) -> bool {
-    source[..bytes.start].ends_with('\n') || bytes.start == 0
 }
 
 /// True for a test that asks for the identity of values, except of constants.

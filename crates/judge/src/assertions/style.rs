@@ -5,26 +5,20 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 /// Form in which programs of a language report their assertions.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(crate) struct ReportStyle {
     /// Calls that return only if the assertion holds; `*` matches anything.
-    #[serde(default)]
     pub(super) calls: Vec<String>,
     /// The `calls` that check whether their first argument is true.
-    #[serde(default)]
     pub(super) truths: Vec<String>,
     /// True if any value can be a condition, even one that is never false.
-    #[serde(default)]
     pub(super) any_value: bool,
     /// Calls that check whether their first argument is true.
-    #[serde(default)]
     pub(super) conditions: Vec<String>,
     /// Calls that check whether each of their arguments is true.
-    #[serde(default)]
     pub(super) all_conditions: Vec<String>,
     /// Conditions of branches that are not assertions.
-    #[serde(default)]
     pub(super) not: Vec<String>,
     pub(super) reporter: String,
     /// Its file name in the work directory; if empty, the reporter is appended to the program.
@@ -33,28 +27,20 @@ pub(crate) struct ReportStyle {
     pub(super) prefix: String,
     /// True if the reported expression is wrapped in brackets of its own, because it may not be valid as an
     /// argument without them.
-    #[serde(default)]
     pub(super) brackets: bool,
     /// The text that files of the language begin with.
-    #[serde(default)]
     pub(super) opening: String,
     /// Code inserted at the beginning of the function `main`.
-    #[serde(default)]
     pub(super) begin: String,
     /// Arguments of the interpreter, inserted before the existing ones.
-    #[serde(default)]
     pub(super) options: Vec<String>,
-    #[serde(default)]
     pub(super) arguments: Vec<String>,
     /// Environment variables, prepended to the values of those that are already set, so that no package comes
     /// first.
-    #[serde(default)]
     pub(super) environment: BTreeMap<String, String>,
     /// Words that indicate assertions that the analysis does not cover.
-    #[serde(default)]
     pub(super) elsewhere: Vec<String>,
     /// Texts that appear in the output, along with the random name, if the program could not be parsed.
-    #[serde(default)]
     pub(super) unread: Vec<String>,
 }
 

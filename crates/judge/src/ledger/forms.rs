@@ -34,8 +34,11 @@ pub struct Item {
     pub subject: Subject,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Subject {
+    /// Stored as a reference to the pair.
+    #[serde(skip)]
     Pair(Pair),
     /// One list of results, or two answers, in the order shown.
     Answers(Answers),
@@ -94,20 +97,9 @@ impl Subject {
     }
 }
 
-/// The subject of an item that is not a pair, as stored in the ledger.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum StoredSubject {
-    Answers(Answers),
-    Generated(Generated),
-}
-
 pub(super) fn subject(stored: &str) -> rusqlite::Result<Subject> {
-    match serde_json::from_str(stored) {
-        Ok(StoredSubject::Answers(answers)) => Ok(Subject::Answers(answers)),
-        Ok(StoredSubject::Generated(generated)) => Ok(Subject::Generated(generated)),
-        Err(error) => Err(rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error))),
-    }
+    serde_json::from_str(stored)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error)))
 }
 
 impl Writer {
@@ -128,11 +120,9 @@ impl Writer {
                  VALUES (?1, ?2, ?3, (SELECT pair FROM pairs WHERE id = ?4), ?5)",
             )?;
             for Item { number: item, subject } in items {
-                let pair = if let Subject::Pair(pair) = subject { Some(&pair.id) } else { None };
-                let shown = match subject {
-                    Subject::Pair(_) => None,
-                    Subject::Answers(answers) => serde_json::to_string(&StoredSubject::Answers(answers.clone())).ok(),
-                    Subject::Generated(code) => serde_json::to_string(&StoredSubject::Generated(code.clone())).ok(),
+                let (pair, shown) = match subject {
+                    Subject::Pair(pair) => (Some(&pair.id), None),
+                    shown => (None, serde_json::to_string(shown).ok()),
                 };
                 insert.execute(params![number, item, subject.content(), pair, shown])?;
             }

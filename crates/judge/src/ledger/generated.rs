@@ -1,11 +1,13 @@
 //! Code that a model wrote for queries without a correct candidate.
 
 use quarry_files::digest;
-use rusqlite::{Row, Transaction, params};
+use rusqlite::{OptionalExtension, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
-use super::read::{ALTERNATIVE, LISTED, PAIR_COLUMNS, VERDICT_COLUMNS, pair, steps, verdict};
-use super::write::Writer;
+use super::read::{
+    ALTERNATIVE, LISTED, PAIR_COLUMNS, VERDICT_COLUMNS, pair, pair_with_alternative, unjudged, verdict,
+};
+use super::write::{Writer, insert_prompts};
 use super::{Ledger, now};
 use crate::error::JudgeError;
 use crate::judge::{Outcome, Verdict};
@@ -212,16 +214,8 @@ impl Ledger {
                 "SELECT {PAIR_COLUMNS}, {ALTERNATIVE} FROM pairs WHERE pair = ?2 AND NOT EXISTS \
                  (SELECT 1 FROM verdicts WHERE judge = ?1 AND verdicts.pair = pairs.pair)"
             ))?;
-            let mut rows = select.query(params![judge, number])?;
-            let Some(row) = rows.next()? else { return Ok(None) };
-            let (number, found) = pair(row)?;
-            let pair = Pair { alternative: row.get(8)?, ..found };
-            let events = steps(connection, judge, number)?;
-            Ok(Some(UnjudgedPair {
-                number,
-                pair,
-                events: events.into_iter().map(|step| step.event).collect(),
-            }))
+            let found = select.query_row(params![judge, number], pair_with_alternative).optional()?;
+            found.map(|found| unjudged(connection, judge, found)).transpose()
         })
     }
 }
@@ -235,16 +229,8 @@ impl Writer {
 
     /// Records prompts that do not belong to a judge.
     pub(crate) fn add_prompts(&self, prompts: &[&Prompt]) -> Result<(), JudgeError> {
-        let prompts: Vec<[String; 3]> = (prompts.iter())
-            .map(|prompt| [&prompt.version, &prompt.name, &prompt.text].map(Clone::clone))
-            .collect();
-        self.change(move |transaction| {
-            let mut insert =
-                transaction.prepare_cached("INSERT OR IGNORE INTO prompts VALUES (?1, ?2, ?3)")?;
-            prompts.iter().try_for_each(|[version, name, text]| {
-                insert.execute(params![version, name, text]).map(|_| ())
-            })
-        })
+        let prompts: Vec<Prompt> = prompts.iter().copied().cloned().collect();
+        self.change(move |transaction| insert_prompts(transaction, &prompts))
     }
 }
 

@@ -71,7 +71,7 @@ impl Writer {
     /// Adds pairs to the list. In a ledger, an id stands for one text and one label. Returns the conflicts of pairs
     /// that violate this, which are not added.
     pub(crate) fn add_pairs(&self, pairs: Vec<Pair>) -> Result<Vec<String>, JudgeError> {
-        let list = self.list();
+        let list = self.list;
         self.change(move |transaction| {
             let mut insert = transaction.prepare_cached(
                 "INSERT OR IGNORE INTO pairs (id, query_id, query, code_id, code, language, label, content, list) \

@@ -123,20 +123,10 @@ impl Ledger {
         if ledger.pragma("application_id")? != APPLICATION {
             return Err(problem(path, "this is not a Quarry ledger; name another file, or remove this one"));
         }
-        ledger.check_version()?;
-        Ok(ledger)
-    }
-
-    fn pragma(&self, name: &str) -> Result<i32, JudgeError> {
-        let read = self.lock().pragma_query_value(None, name, |row| row.get(0));
-        read.map_err(|error| sqlite(&self.path, error))
-    }
-
-    fn check_version(&self) -> Result<(), JudgeError> {
-        match self.pragma("user_version")? {
-            VERSION => Ok(()),
+        match ledger.pragma("user_version")? {
+            VERSION => Ok(ledger),
             other => Err(problem(
-                &self.path,
+                path,
                 &format!(
                     "this ledger has version {other}, but this program reads version {VERSION}: use the version of \
                      quarry that made it, or name another file and judge again (with a cache or a recording, answers \
@@ -144,6 +134,11 @@ impl Ledger {
                 ),
             )),
         }
+    }
+
+    fn pragma(&self, name: &str) -> Result<i32, JudgeError> {
+        let read = self.lock().pragma_query_value(None, name, |row| row.get(0));
+        read.map_err(|error| sqlite(&self.path, error))
     }
 
     /// Copies the whole ledger to a path where no file exists.
@@ -268,7 +263,6 @@ fn canonical(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// The path with a suffix appended to its file name.
 fn with_suffix(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);

@@ -5,7 +5,7 @@ use std::fs::{File, TryLockError};
 use rusqlite::params;
 use serde::Serialize;
 
-use super::{Ledger, lock_file, now, sqlite};
+use super::{Ledger, lock_file, now};
 use crate::error::JudgeError;
 
 /// Length of the window over which the pace is measured; shorter after a recent start.
@@ -34,16 +34,14 @@ impl Ledger {
             return Ok(None);
         }
         let waiting = self.n_waiting(judge)?;
-        let connection = self.lock();
-        let failed = |error| sqlite(&self.path, error);
-        let start: f64 = connection
-            .query_row("SELECT max(time) FROM starts WHERE judge = ?1", [judge], |row| row.get(0))
-            .map_err(failed)?;
-        let (until, from) = (now(), start.max(now() - WINDOW_SECONDS));
-        let count = "SELECT count(*) FROM verdicts WHERE judge = ?1 AND time >= ?2";
-        let decided: i64 =
-            connection.query_row(count, params![judge, from], |row| row.get(0)).map_err(failed)?;
-        Ok(pace(decided.max(0) as u64, until - from, waiting))
+        self.read(|connection| {
+            let start = "SELECT max(time) FROM starts WHERE judge = ?1";
+            let start: f64 = connection.query_row(start, [judge], |row| row.get(0))?;
+            let (until, from) = (now(), start.max(now() - WINDOW_SECONDS));
+            let count = "SELECT count(*) FROM verdicts WHERE judge = ?1 AND time >= ?2";
+            let decided: i64 = connection.query_row(count, params![judge, from], |row| row.get(0))?;
+            Ok(pace(decided.max(0) as u64, until - from, waiting))
+        })
     }
 }
 

@@ -310,7 +310,7 @@ impl Ledger {
 
     /// The runs of the programs in people's last replies about the pairs of `judge`: at most `limit` of those after
     /// position `after`, each with its position, for the next call.
-    pub fn programs_of_people(
+    pub(super) fn programs_of_people(
         &self,
         judge: i64,
         after: i64,

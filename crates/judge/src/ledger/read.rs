@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use quarry_llm::{Cost, Money};
 use quarry_sandbox::Ended;
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Ledger, sqlite};
 use crate::error::JudgeError;
@@ -53,12 +53,8 @@ pub struct ListedPair {
 impl ListedPair {
     /// Returns whether the judge and the file have different labels.
     pub fn differs(&self) -> bool {
-        let judged = match &self.verdict {
-            Some((Outcome::Yes, _)) => true,
-            Some((Outcome::No, _)) => false,
-            _ => return false,
-        };
-        self.file.is_some_and(|label| (label >= 1) != judged)
+        let judged = self.verdict.as_ref().and_then(|(outcome, _)| outcome.label());
+        judged.zip(self.file).is_some_and(|(judged, label)| (label >= 1) != judged)
     }
 }
 
@@ -130,6 +126,21 @@ pub(super) fn pair(row: &Row<'_>) -> rusqlite::Result<(i64, Pair)> {
     Ok((row.get(0)?, pair))
 }
 
+/// A pair with its number, from [`PAIR_COLUMNS`] and [`ALTERNATIVE`].
+pub(super) fn pair_with_alternative(row: &Row<'_>) -> rusqlite::Result<(i64, Pair)> {
+    let (number, found) = pair(row)?;
+    Ok((number, Pair { alternative: row.get(8)?, ..found }))
+}
+
+pub(super) fn unjudged(
+    connection: &Connection,
+    judge: i64,
+    (number, pair): (i64, Pair),
+) -> rusqlite::Result<UnjudgedPair> {
+    let events = steps(connection, judge, number)?.into_iter().map(|step| step.event).collect();
+    Ok(UnjudgedPair { number, pair, events })
+}
+
 pub(super) fn verdict(row: &Row<'_>, first: usize) -> rusqlite::Result<Verdict> {
     let name: String = row.get(first)?;
     let unknown = || rusqlite::Error::InvalidColumnName(format!("outcome {name:?}"));
@@ -181,7 +192,7 @@ pub(super) const RUN_COLUMNS: &str = "runs.language, runs.program, runs.ended, r
 impl Ledger {
     pub(super) fn read<T>(
         &self,
-        read: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T>,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, JudgeError> {
         read(&self.lock()).map_err(|error| sqlite(&self.path, error))
     }
@@ -206,17 +217,8 @@ impl Ledger {
                 "SELECT {PAIR_COLUMNS}, {ALTERNATIVE} FROM pairs WHERE {LISTED} AND pair > ?2 AND NOT EXISTS \
                  (SELECT 1 FROM verdicts WHERE judge = ?1 AND verdicts.pair = pairs.pair) ORDER BY pair LIMIT ?3"
             ))?;
-            let pairs = select.query_map(params![judge, after, limit as i64], |row| {
-                let (number, found) = pair(row)?;
-                Ok((number, Pair { alternative: row.get(8)?, ..found }))
-            })?;
-            pairs
-                .map(|found| {
-                    let (number, pair) = found?;
-                    let events = steps(connection, judge, number)?;
-                    Ok(UnjudgedPair { number, pair, events: events.into_iter().map(|step| step.event).collect() })
-                })
-                .collect()
+            let pairs = select.query_map(params![judge, after, limit as i64], pair_with_alternative)?;
+            pairs.map(|found| unjudged(connection, judge, found?)).collect()
         })
     }
 
@@ -315,9 +317,38 @@ impl Ledger {
         })
     }
 
+    /// Calls `each` with the runs that the labels of `judge`, of its members and of people are based on, in pages of at
+    /// most `limit`, until it returns false.
+    pub fn for_each_finished(
+        &self,
+        judge: i64,
+        limit: usize,
+        mut each: impl FnMut(Vec<FinishedRun>) -> Result<bool, JudgeError>,
+    ) -> Result<(), JudgeError> {
+        let mut after = [0; 3];
+        while let page = self.finished(judge, after, limit)?
+            && let Some((last, _)) = page.last()
+        {
+            after = *last;
+            if !each(page.into_iter().map(|(_, finished)| finished).collect())? {
+                return Ok(());
+            }
+        }
+        let mut after = 0;
+        while let page = self.programs_of_people(judge, after, limit)?
+            && let Some((last, _)) = page.last()
+        {
+            after = *last;
+            if !each(page.into_iter().map(|(_, finished)| finished).collect())? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
     /// The runs that the labels of `judge` and its members are based on, in the order of judges, pairs and events: at
     /// most `limit` of those after position `after`, each with its position, for the next call.
-    pub fn finished(
+    fn finished(
         &self,
         judge: i64,
         after: [i64; 3],
@@ -403,7 +434,7 @@ impl Ledger {
     }
 }
 
-pub(super) fn steps(connection: &rusqlite::Connection, judge: i64, pair: i64) -> rusqlite::Result<Vec<Step>> {
+pub(super) fn steps(connection: &Connection, judge: i64, pair: i64) -> rusqlite::Result<Vec<Step>> {
     let mut select = connection.prepare_cached(&format!(
         "SELECT events.prompt, answers.text, answers.prompt, answers.model, answers.origin, answers.messages, \
          CAST({ANSWER_TOKENS} AS INTEGER), coalesce(answers.money, 0), \

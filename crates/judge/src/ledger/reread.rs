@@ -3,7 +3,9 @@
 use rusqlite::{OptionalExtension, Transaction, params};
 use serde::Serialize;
 
-use super::read::{ALTERNATIVE, LISTED, PAIR_COLUMNS, VERDICT_COLUMNS, pair, steps, verdict};
+use super::read::{
+    ALTERNATIVE, LISTED, PAIR_COLUMNS, VERDICT_COLUMNS, pair_with_alternative, steps, verdict,
+};
 use super::write::{insert_run, insert_verdict};
 use super::{EventKey, Ledger, Writer, now};
 use crate::error::JudgeError;
@@ -31,7 +33,6 @@ pub(crate) struct StoredEvent {
     optional_step: Option<String>,
 }
 
-/// The evidence adopted for a pair.
 #[derive(Clone, Debug)]
 pub(crate) struct AdoptedPair {
     pub(crate) number: i64,
@@ -63,26 +64,20 @@ pub struct ChangedLabel {
     pub reason: String,
 }
 
-/// A judge with the plan that it last used.
-pub(crate) struct StartedJudge {
-    pub(crate) judge: i64,
-    pub(crate) plan: String,
-}
-
 impl Ledger {
-    /// The judges with this description and another version, the most recently started first.
+    /// The judges with this description and another version, each with the plan that it last used, the most recently
+    /// started first.
     pub(crate) fn described(
         &self,
         version: &str,
         description: &str,
-    ) -> Result<Vec<StartedJudge>, JudgeError> {
+    ) -> Result<Vec<(i64, String)>, JudgeError> {
         self.read(|connection| {
             let mut select = connection.prepare(
                 "SELECT judge, plan FROM starts JOIN judges USING (judge) WHERE description = ?2 AND version <> ?1 \
                  AND start IN (SELECT max(start) FROM starts GROUP BY judge) ORDER BY start DESC",
             )?;
-            let started = |row: &rusqlite::Row<'_>| Ok(StartedJudge { judge: row.get(0)?, plan: row.get(1)? });
-            select.query_map([version, description], started)?.collect()
+            select.query_map([version, description], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
         })
     }
 
@@ -116,12 +111,9 @@ impl Ledger {
             let mut select_verdict = connection.prepare_cached(&format!(
                 "SELECT {VERDICT_COLUMNS} FROM verdicts WHERE judge = ?1 AND pair = ?2"
             ))?;
-            let pairs = select.query_map(params![judge, before, writer, after, limit as i64], |row| {
-                let (number, found) = pair(row)?;
-                Ok((number, Pair { alternative: row.get(8)?, ..found }))
-            })?;
+            let values = params![judge, before, writer, after, limit as i64];
             let mut stored = Vec::new();
-            for found in pairs {
+            for found in select.query_map(values, pair_with_alternative)? {
                 let (number, pair) = found?;
                 let steps = steps(connection, before, number)?;
                 let rows = select_events.query_map([before, number], |row| {
@@ -229,6 +221,5 @@ fn insert_adopted(transaction: &Transaction<'_>, judge: i64, taken: AdoptedPair)
             params![judge, number, reason, now()],
         )?;
     }
-    let key = EventKey { judge, pair: number, position: 0, optional_step: None };
-    insert_verdict(transaction, key, verdict.as_ref())
+    insert_verdict(transaction, EventKey::of_pair(judge, number), verdict.as_ref())
 }

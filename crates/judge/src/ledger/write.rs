@@ -16,9 +16,11 @@ use super::{
 };
 use crate::error::JudgeError;
 use crate::evidence::{OptionalStep, Run, RunResult};
-use crate::judge::{Judge, Verdict};
+use crate::judge::Verdict;
 use crate::language::Language;
 use crate::majority::majority;
+use crate::plan::Plan;
+use crate::prompt::Prompt;
 
 /// Maximum number of waiting transactions; the workers block when the queue is full.
 const QUEUE: usize = 1024;
@@ -45,7 +47,7 @@ enum WriteFailure {
 #[derive(Debug)]
 pub struct Writer {
     ledger: Ledger,
-    list: i64,
+    pub(super) list: i64,
     jobs: Mutex<Option<SyncSender<QueuedWrite>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     _lock: File,
@@ -116,11 +118,6 @@ impl Writer {
         Ok(Self { ledger, list, jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)), _lock: lock })
     }
 
-    /// The number of the list of pairs that this process uses.
-    pub(super) fn list(&self) -> i64 {
-        self.list
-    }
-
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
@@ -160,28 +157,15 @@ impl Writer {
         }
     }
 
-    /// Records a start of `judge` by a plan; returns the number of the judge. If it has `members`, given by their
-    /// numbers, its verdicts are their majority from now on.
-    pub fn start(
-        &self,
-        judge: &Judge,
-        version: &str,
-        description: &str,
-        plan: &str,
-        members: &[i64],
-    ) -> Result<i64, JudgeError> {
-        let prompts: Vec<[String; 3]> = judge
-            .prompts()
-            .map(|prompt| [&prompt.version, &prompt.name, &prompt.text].map(Clone::clone))
-            .collect();
-        let [name, version, description, plan] = [&judge.name, version, description, plan].map(str::to_owned);
-        let (members, list) = (members.to_vec(), self.list);
+    /// Records a start of the judge of a plan; returns its number. If it has `members`, given by their numbers, its
+    /// verdicts are their majority from now on.
+    pub(crate) fn start(&self, plan: &Plan, members: &[i64]) -> Result<i64, JudgeError> {
+        let prompts: Vec<Prompt> = plan.judge.prompts().cloned().collect();
+        let (name, version, description) =
+            (plan.judge.name.clone(), plan.version.clone(), plan.description());
+        let (plan, members, list) = (plan.text.clone(), members.to_vec(), self.list);
         self.change(move |transaction| {
-            for [version, name, text] in &prompts {
-                let mut insert =
-                    transaction.prepare_cached("INSERT OR IGNORE INTO prompts VALUES (?1, ?2, ?3)")?;
-                insert.execute(params![version, name, text])?;
-            }
+            insert_prompts(transaction, &prompts)?;
             transaction.execute(
                 "INSERT OR IGNORE INTO judges (version, name, description) VALUES (?1, ?2, ?3)",
                 params![version, name, description],
@@ -316,6 +300,13 @@ pub struct EventKey {
     pub position: i64,
     /// The option that the event belongs to; `None` if the judge without options would have it too.
     pub optional_step: Option<OptionalStep>,
+}
+
+impl EventKey {
+    /// The position of a verdict or failure, which are not events.
+    pub fn of_pair(judge: i64, pair: i64) -> Self {
+        Self { judge, pair, position: 0, optional_step: None }
+    }
 }
 
 impl Drop for Writer {
@@ -453,6 +444,14 @@ fn settle_all(transaction: &Transaction<'_>, judge: i64) -> rusqlite::Result<()>
     pairs.into_iter().try_for_each(|pair| settle(transaction, judge, pair))
 }
 
+pub(super) fn insert_prompts(transaction: &Transaction<'_>, prompts: &[Prompt]) -> rusqlite::Result<()> {
+    let mut insert = transaction.prepare_cached("INSERT OR IGNORE INTO prompts VALUES (?1, ?2, ?3)")?;
+    for Prompt { version, name, text, .. } in prompts {
+        insert.execute(params![version, name, text])?;
+    }
+    Ok(())
+}
+
 /// Adds the verdict of a judge with members on a pair, once all members have decided.
 fn settle(transaction: &Transaction<'_>, judge: i64, pair: i64) -> rusqlite::Result<()> {
     let mut select = transaction.prepare_cached(&format!(
@@ -467,8 +466,7 @@ fn settle(transaction: &Transaction<'_>, judge: i64, pair: i64) -> rusqlite::Res
         }
         votes.push(verdict(row, 0)?);
     }
-    let key = EventKey { judge, pair, position: 0, optional_step: None };
-    insert_verdict(transaction, key, Some(&majority(&votes)))
+    insert_verdict(transaction, EventKey::of_pair(judge, pair), Some(&majority(&votes)))
 }
 
 fn json(names: &Vec<String>) -> String {
@@ -500,10 +498,9 @@ pub(super) fn signed(count: u64) -> i64 {
 impl Ledger {
     /// The text of a stored answer to the request with this hash.
     pub fn answer(&self, request: &str) -> Result<Option<String>, JudgeError> {
-        let connection = self.lock();
-        let found = connection
-            .prepare_cached("SELECT text FROM answers WHERE request = ?1")
-            .and_then(|mut select| select.query_row([request], |row| row.get(0)).optional());
-        found.map_err(|error| sqlite(&self.path, error))
+        self.read(|connection| {
+            let mut select = connection.prepare_cached("SELECT text FROM answers WHERE request = ?1")?;
+            select.query_row([request], |row| row.get(0)).optional()
+        })
     }
 }

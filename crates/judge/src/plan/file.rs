@@ -12,14 +12,12 @@ use super::packages::PackagesPlan;
 use crate::judge::TestOptions;
 
 /// A plan's file. Paths are relative to its directory.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct PlanFile {
     /// Files of pairs, of any format that holds pairs with their texts. A data set build substitutes its own.
-    #[serde(default)]
     pub(super) pairs: Vec<PathBuf>,
     /// Name of their format, or a prefix of it; detected if not given.
-    #[serde(default)]
     pub(super) format: String,
     pub(super) language: Option<String>,
     /// Path of the ledger; the plan's name with `.ledger` by default.
@@ -40,21 +38,16 @@ pub(super) struct PlanFile {
     pub(super) cache: Option<PathBuf>,
     pub(super) model: Option<Settings>,
     /// Several models, by names of the user's choice, whose majority is the label.
-    #[serde(default)]
     pub(super) models: BTreeMap<String, Settings>,
     /// Number of times that each model judges each pair; the majority of all is the label.
     #[serde(default = "one")]
     pub(super) rounds: u32,
     /// Sampling temperature; that of each prompt by default.
     pub(super) temperature: Option<f64>,
-    #[serde(default)]
     pub(super) budget: BudgetPlan,
-    #[serde(default)]
     pub(super) sandbox: SandboxPlan,
     pub(super) tests: Option<TestOptions>,
-    #[serde(default)]
     pub(super) packages: PackagesPlan,
-    #[serde(default)]
     pub(super) generation: GenerationPlan,
     pub(super) nats: Option<NatsPlan>,
 }

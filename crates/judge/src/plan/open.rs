@@ -17,7 +17,7 @@ use crate::judge::{Judge, JudgeOptions, MAX_PROGRAMS, TestOptions};
 use crate::language::{LANGUAGES_TEXT, Language};
 use crate::prompt::{Prompt, Prompts};
 
-const MAX_ROUNDS: u32 = 100;
+const MAX_ROUNDS: usize = 100;
 
 /// Maximum size of a plan's file, in bytes.
 const MAX_PLAN_BYTES: u64 = 16 << 20;
@@ -51,13 +51,12 @@ type EntryPath = &'static [&'static str];
 /// # Errors
 /// The path of the invalid entry, and what was expected.
 pub(super) fn validate(file: &PlanFile) -> Result<(), (EntryPath, String)> {
-    let counts: [(EntryPath, usize); 2] =
-        [(&["attempts"], file.attempts as usize), (&["workers"], file.workers.unwrap_or(1))];
-    for (at, count) in counts {
-        if count == 0 || count > 1000 {
-            return Err((at, format!("`{}` is {count}; expected 1 to 1000", at.join("."))));
-        }
-    }
+    let expect = |at: EntryPath, count: usize, most: usize| match (1..=most).contains(&count) {
+        true => Ok(()),
+        false => Err((at, format!("`{}` is {count}; expected 1 to {most}", at.join(".")))),
+    };
+    expect(&["attempts"], file.attempts as usize, 1000)?;
+    expect(&["workers"], file.workers.unwrap_or(1), 1000)?;
     if file.replay.is_some() && (file.record.is_some() || file.cache.is_some()) {
         return Err((&["replay"], "`replay` replaces the model; remove `record` and `cache`".to_owned()));
     }
@@ -66,13 +65,8 @@ pub(super) fn validate(file: &PlanFile) -> Result<(), (EntryPath, String)> {
         let problem = "`nats.url` contains a user; give that address with --nats instead";
         return Err((&["nats", "url"], problem.to_owned()));
     }
-    let rounds: [(EntryPath, u32); 2] =
-        [(&["rounds"], file.rounds), (&["generation", "rounds"], file.generation.rounds)];
-    for (at, rounds) in rounds {
-        if rounds == 0 || rounds > MAX_ROUNDS {
-            return Err((at, format!("`{}` is {rounds}; expected 1 to {MAX_ROUNDS}", at.join("."))));
-        }
-    }
+    expect(&["rounds"], file.rounds as usize, MAX_ROUNDS)?;
+    expect(&["generation", "rounds"], file.generation.rounds as usize, MAX_ROUNDS)?;
     if let Some(temperature) = file.temperature.filter(|given| !(0.0..=2.0).contains(given)) {
         return Err((&["temperature"], format!("`temperature` is {temperature}; expected 0 to 2")));
     }
@@ -85,13 +79,12 @@ pub(super) fn validate(file: &PlanFile) -> Result<(), (EntryPath, String)> {
         }
         _ => {}
     }
-    if let Some(TestOptions { programs, .. }) = &file.tests
-        && (*programs == 0 || *programs > MAX_PROGRAMS)
-    {
-        let problem = format!("`tests.programs` is {programs}; expected 1 to {MAX_PROGRAMS}");
-        return Err((&["tests", "programs"], problem));
+    match &file.tests {
+        Some(TestOptions { programs, .. }) => {
+            expect(&["tests", "programs"], *programs as usize, MAX_PROGRAMS as usize)
+        }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The resolved entries of a plan: prompts, limits, packages, prices.
@@ -104,18 +97,6 @@ pub(super) struct Resolved<'f> {
     packages: Option<packages::Settings>,
     limits: Limits,
     money: Option<Money>,
-}
-
-/// A model and a round of a plan: the only differences between the members of a majority.
-pub(super) struct Member {
-    /// Its model, its round, or both; `None` in a plan with one member.
-    name: Option<String>,
-    judge: Judge,
-    version: String,
-    plain_version: Option<String>,
-    settings: Settings,
-    price: Price,
-    workers: usize,
 }
 
 impl<'f> Resolved<'f> {
@@ -197,41 +178,18 @@ impl<'f> Resolved<'f> {
         digest(&parts)[..16].to_owned()
     }
 
-    fn member(&self, name: Option<String>, settings: &Settings, round: u32) -> Result<Member, JudgeError> {
-        let Self { file, .. } = self;
-        let judge = self.judge(round, self.tests())?;
-        let plain_version = match self.tests() == TestOptions::default() {
-            true => None,
-            false => Some(self.version(&self.judge(round, TestOptions::default())?, settings)),
-        };
-        let at = if file.model.is_some() { "model" } else { "models" };
-        let price = price(settings).map_err(|problem| self.wrong(at, problem))?;
-        Ok(Member {
-            name,
-            version: self.version(&judge, settings),
-            plain_version,
-            judge,
-            settings: settings.clone(),
-            price,
-            workers: file.workers.unwrap_or(settings.concurrency as usize),
-        })
-    }
-
-    /// The only member of a plan with one model and one round.
-    pub(super) fn first_member(&self) -> Result<Member, JudgeError> {
-        match self.models().first() {
-            Some((_, settings)) => self.member(None, settings, 0),
-            None => Err(self.wrong("model", "`[model]` is missing; add it".to_owned())),
-        }
-    }
-
-    /// A member for each model and each round; empty if there would be only one.
-    pub(super) fn members(&self) -> Result<Vec<Member>, JudgeError> {
+    /// The plan with its members: one for each model and each round, if there are several. Their majority is then the
+    /// label.
+    pub(super) fn plan(&self, ledger: Option<&Path>) -> Result<Plan, JudgeError> {
         let (models, n_rounds) = (self.models(), self.file.rounds);
+        let Some((_, first)) = models.first() else {
+            return Err(self.wrong("model", "`[model]` is missing; add it".to_owned()));
+        };
+        let plan = self.member(ledger, None, first, 0)?;
         if models.len() == 1 && n_rounds == 1 {
-            return Ok(Vec::new());
+            return Ok(plan);
         }
-        let mut members = Vec::new();
+        let mut members: Vec<Plan> = Vec::new();
         for (name, settings) in &models {
             for round in 0..n_rounds {
                 let parts = [
@@ -239,14 +197,44 @@ impl<'f> Resolved<'f> {
                     (n_rounds > 1).then(|| format!("round {}", round + 1)),
                 ];
                 let name = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
-                members.push(self.member(Some(name), settings, round)?);
+                let member = self.member(ledger, Some(name.clone()), settings, round)?;
+                if members.iter().any(|known| known.version == member.version) {
+                    let problem = format!(
+                        "`models.{name}` is the same model at the same address as one before it; use `rounds` to ask a \
+                         model several times"
+                    );
+                    return Err(self.wrong("models", problem));
+                }
+                members.push(member);
             }
         }
-        Ok(members)
+        let versions: Vec<&str> = members.iter().map(|member| member.version.as_str()).collect();
+        let plain: Vec<&str> = members.iter().filter_map(|member| member.plain_version.as_deref()).collect();
+        Ok(Plan {
+            version: majority_version(&versions),
+            plain_version: (!plain.is_empty()).then(|| majority_version(&plain)),
+            members,
+            ..plan
+        })
     }
 
-    pub(super) fn plan(&self, ledger: Option<&Path>, member: Member) -> Result<Plan, JudgeError> {
+    /// The plan for one model and one round: the only differences between the members of a majority. `name` is the
+    /// model, the round, or both.
+    fn member(
+        &self,
+        ledger: Option<&Path>,
+        name: Option<String>,
+        settings: &Settings,
+        round: u32,
+    ) -> Result<Plan, JudgeError> {
         let Self { file, path, text, directory, .. } = self;
+        let judge = self.judge(round, self.tests())?;
+        let plain_version = match self.tests() == TestOptions::default() {
+            true => None,
+            false => Some(self.version(&self.judge(round, TestOptions::default())?, settings)),
+        };
+        let at = if file.model.is_some() { "model" } else { "models" };
+        let price = price(settings).map_err(|problem| self.wrong(at, problem))?;
         let resolve = |at: &'static str| {
             move |path: &PathBuf| {
                 quarry_files::member(directory, path).map_err(|problem| self.wrong(at, problem))
@@ -258,7 +246,6 @@ impl<'f> Resolved<'f> {
             }
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let Member { name, judge, version, plain_version, settings, price, workers } = member;
         Ok(Plan {
             path: (*path).to_owned(),
             text: (*text).to_owned(),
@@ -274,13 +261,13 @@ impl<'f> Resolved<'f> {
                 }
             },
             packages: self.packages_of(&judge).cloned(),
+            version: self.version(&judge, settings),
             judge,
-            version,
             plain_version,
             member: name,
             members: Vec::new(),
             generation: self.generation()?,
-            workers,
+            workers: file.workers.unwrap_or(settings.concurrency as usize),
             programs: file.sandbox.at_once.unwrap_or(cores).max(1),
             limits: self.limits.clone(),
             price,
@@ -288,7 +275,7 @@ impl<'f> Resolved<'f> {
             asks_elsewhere: file.nats.as_ref().is_none_or(|nats| nats.questions),
             says_workers: file.workers.is_some(),
             is_rehearsal: false,
-            settings,
+            settings: settings.clone(),
             spendable: BudgetLimits { tokens: file.budget.tokens, money: self.money },
             replay: file.replay.as_ref().map(resolve("replay")).transpose()?,
             record: file.record.as_ref().map(output("record")).transpose()?,
@@ -315,35 +302,6 @@ impl<'f> Resolved<'f> {
     }
 }
 
-/// The plan with its members, whose majority is then the label.
-pub(super) fn multiply(plan: Plan, members: Vec<Member>) -> Result<Plan, String> {
-    if members.is_empty() {
-        return Ok(plan);
-    }
-    let versions: Vec<String> = members.iter().map(|member| member.version.clone()).collect();
-    if let Some(twice) = (1..versions.len()).find(|at| versions[..*at].contains(&versions[*at])) {
-        let name = members[twice].name.as_deref().unwrap_or_default();
-        return Err(format!(
-            "`models.{name}` is the same model at the same address as one before it; use `rounds` to ask a model \
-             several times"
-        ));
-    }
-    let plain_versions: Vec<String> =
-        members.iter().filter_map(|member| member.plain_version.clone()).collect();
-    let members = members.into_iter().map(|member| for_member(&plan, member)).collect();
-    Ok(Plan {
-        version: majority_version(&versions),
-        plain_version: (!plain_versions.is_empty()).then(|| majority_version(&plain_versions)),
-        members,
-        ..plan
-    })
-}
-
-fn for_member(plan: &Plan, member: Member) -> Plan {
-    let Member { name, judge, version, plain_version, settings, price, workers } = member;
-    Plan { member: name, judge, version, plain_version, settings, price, workers, ..plan.clone() }
-}
-
 /// The limits as text for the versions of labels: if it changes, the version does, and everything is judged again.
 pub(super) fn limits_text(limits: &Limits) -> String {
     let Limits {
@@ -364,13 +322,10 @@ pub(super) fn limits_text(limits: &Limits) -> String {
 }
 
 /// Hash of a majority's members, and of the rules for majorities.
-fn majority_version(members: &[String]) -> String {
-    let mut parts = vec!["more than half"];
-    parts.extend(members.iter().map(String::as_str));
-    digest(&parts)[..16].to_owned()
+fn majority_version(members: &[&str]) -> String {
+    digest(&[&["more than half"][..], members].concat())[..16].to_owned()
 }
 
-/// The price of a model's tokens.
 pub(crate) fn price(model: &Settings) -> Result<Price, String> {
     let dollars = |name: &str, dollars: Option<f64>| {
         let dollars = dollars.unwrap_or(0.0);

@@ -7,7 +7,6 @@ use quarry_sandbox::packages::{self, Index, Rules, Settings};
 use serde::Deserialize;
 use serde_json::json;
 
-/// Installation of packages that test programs need.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PackagesPlan {

@@ -35,7 +35,6 @@ pub struct GenerationSummary {
     pub failed: Vec<(String, String)>,
 }
 
-/// The outcome for a query.
 enum QueryOutcome {
     Answered(u32),
     Unanswered,

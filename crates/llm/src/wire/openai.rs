@@ -55,20 +55,15 @@ pub(super) fn chat_answer(body: &str) -> Result<ChatAnswer, String> {
     let Some(choice) = completion.choices.into_iter().next() else {
         return Err("`choices` is empty".to_owned());
     };
-    let reason = choice.finish_reason.unwrap_or_else(|| "stop".to_owned());
     let refusal = choice.message.refusal.filter(|refusal| !refusal.is_empty());
-    let (text, stop) = match (refusal, reason.as_str()) {
-        (Some(refusal), _) => (refusal, Stop::Refusal),
-        (None, reason) => {
-            let stop = match reason {
-                "stop" => Stop::Complete,
-                "length" => Stop::Length,
-                "content_filter" => Stop::Refusal,
-                other => Stop::Other(other.to_owned()),
-            };
-            (choice.message.content.unwrap_or_default(), stop)
-        }
+    let stop = match choice.finish_reason.as_deref().unwrap_or("stop") {
+        _ if refusal.is_some() => Stop::Refusal,
+        "stop" => Stop::Complete,
+        "length" => Stop::Length,
+        "content_filter" => Stop::Refusal,
+        other => Stop::Other(other.to_owned()),
     };
+    let text = refusal.or(choice.message.content).unwrap_or_default();
     Ok(ChatAnswer { text, stop, usage: usage(body, true), origin: Origin::Endpoint })
 }
 

@@ -1,5 +1,8 @@
 //! A client of the model server for tests, with short waits and a price.
 
+use std::fs;
+use std::path::Path;
+
 use quarry_llm::{ApiKey, ChatRequest, Client, Provider, Settings};
 use quarry_test_support::model_server::Server;
 
@@ -20,6 +23,17 @@ pub(crate) fn settings(server: &Server) -> Settings {
 
 pub(crate) fn client(settings: Settings) -> Client {
     Client::with_key(settings, Some(ApiKey::new("TEST_KEY", SECRET).unwrap())).unwrap()
+}
+
+/// The texts of all files in a directory, with their paths.
+pub(crate) fn contents(directory: &Path) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        text += &if path.is_dir() { contents(&path) } else { fs::read_to_string(&path).unwrap() };
+        text += &path.display().to_string();
+    }
+    text
 }
 
 pub(crate) fn question() -> ChatRequest {

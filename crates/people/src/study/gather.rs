@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use quarry_judge::ledger::{Answers, ComparableVerdict, GeneratedStatus, Ledger, PersonReply, Subject};
-use quarry_judge::{Criterion, JudgeError, Outcome, RunResult, Verdict};
+use quarry_judge::{Criterion, JudgeError, RunResult, Verdict};
 
 use super::{Annotator, Label, LabeledPair};
 use crate::guideline::Preferred;
@@ -101,11 +101,7 @@ impl Pairs {
 
 /// A verdict as a label under each criterion.
 fn label(verdict: Verdict, criterion: Criterion) -> Label {
-    let answered = match verdict.outcome {
-        Outcome::Yes => Some(true),
-        Outcome::No => Some(false),
-        Outcome::Discarded | Outcome::Unresolved => None,
-    };
+    let answered = verdict.outcome.label();
     let from = |minimum: u8| verdict.grade.map(|grade| grade >= minimum);
     let own = |wanted| answered.filter(|_| criterion == wanted);
     Label {

@@ -108,7 +108,6 @@ pub enum ReferenceMajority {
     People,
 }
 
-/// Options of a study.
 #[derive(Clone, Debug)]
 pub struct StudyOptions {
     pub truth: ReferenceMajority,

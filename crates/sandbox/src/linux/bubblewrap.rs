@@ -13,7 +13,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::Deserialize;
 
 use super::guard::Guard;
-use super::resources::{Cgroup, CgroupParent, ResourceMonitor};
+use super::resources::{Cgroup, CgroupDirectories, ResourceMonitor};
 use super::seccomp::Filters;
 use super::spawn::{Descriptors, Report, pipe, resource_limits, spawn};
 use super::supervise::{KILL_TIME, Stream, Supervised, adopt_orphans, reap, supervise, wait_for};
@@ -28,7 +28,7 @@ use crate::{
 /// devices, an almost empty `/etc`, and three writable directories in memory; no network, and no other process.
 pub struct Bubblewrap {
     executable: PathBuf,
-    cgroups: Option<CgroupParent>,
+    cgroups: Option<CgroupDirectories>,
     filters: Filters,
     user: User,
     guard: Guard,
@@ -100,8 +100,8 @@ impl Bubblewrap {
             .ok_or_else(|| missing("prlimit", "install util-linux, for example `apt install util-linux`"))?;
         let filters = Filters::new().map_err(|error| Error::Setup { detail: error.to_string() })?;
         adopt_orphans()?;
-        let cgroups = CgroupParent::find();
-        let guard = Guard::start(cgroups.iter().flat_map(CgroupParent::directories))?;
+        let cgroups = CgroupDirectories::find();
+        let guard = Guard::start(cgroups.iter().flat_map(CgroupDirectories::directories))?;
         let sandbox = Self { executable, cgroups, filters, user: User::current(), guard };
         let nothing = |command: &[&str]| Program {
             command: command.iter().map(|&word| word.to_owned()).collect(),
@@ -126,7 +126,7 @@ impl Bubblewrap {
 
     /// Means by which the memory of programs is limited here.
     pub fn memory_bound(&self) -> MemoryBound {
-        self.cgroups.as_ref().map_or(MemoryBound::Watchdog, CgroupParent::bound)
+        self.cgroups.as_ref().map_or(MemoryBound::Watchdog, CgroupDirectories::bound)
     }
 
     /// Uses sampling to limit memory, as on machines without usable cgroups.

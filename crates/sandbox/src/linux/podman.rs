@@ -383,9 +383,7 @@ fn container_error(text: &[u8]) -> Error {
 fn archive(program: &Program) -> std::io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
     for (path, content) in &program.files {
-        let mut header = header(tar::EntryType::Regular, 0o644);
-        header.set_size(content.len() as u64);
-        archive.append_data(&mut header, path, content.as_slice())?;
+        archive.append_data(&mut file_header(content.len()), path, content.as_slice())?;
     }
     archive.into_inner()
 }
@@ -414,11 +412,15 @@ fn image() -> std::io::Result<Vec<u8>> {
         }
     }
     for (path, content) in [("etc/passwd", USERS), ("etc/group", GROUPS)] {
-        let mut header = header(tar::EntryType::Regular, 0o644);
-        header.set_size(content.len() as u64);
-        archive.append_data(&mut header, path, content.as_bytes())?;
+        archive.append_data(&mut file_header(content.len()), path, content.as_bytes())?;
     }
     archive.into_inner()
+}
+
+fn file_header(length: usize) -> tar::Header {
+    let mut header = header(tar::EntryType::Regular, 0o644);
+    header.set_size(length as u64);
+    header
 }
 
 fn header(kind: tar::EntryType, mode: u32) -> tar::Header {

@@ -14,8 +14,9 @@ use super::spawn::{Descriptors, spawn};
 use super::watchdog::Watchdog;
 use crate::{Ended, Error, Limits, MemoryBound};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CgroupParent {
+/// The directories of a cgroup, or of one in which others can be created.
+#[derive(Clone, Debug)]
+pub(crate) struct CgroupDirectories {
     bound: MemoryBound,
     /// The directory for limiting memory.
     memory: PathBuf,
@@ -87,7 +88,6 @@ impl ResourceMonitor {
         Some(Self::Observed(ObservedCgroup { directories, peak: Usage::default(), has_killed: false }))
     }
 
-    /// The resources used so far.
     pub(super) fn usage(&self) -> Usage {
         match self {
             Self::Cgroup(cgroup) => cgroup.usage(),
@@ -101,7 +101,7 @@ impl ResourceMonitor {
 /// processes can be identified and removed.
 const PREFIX: &str = "quarry-sandbox-";
 
-impl CgroupParent {
+impl CgroupDirectories {
     /// The innermost cgroup of this process in which it can create others that limit memory.
     pub(super) fn find() -> Option<Self> {
         let own = fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -191,7 +191,7 @@ fn remove(directory: &Path) {
 
 /// Cgroups in which a process with this `/proc/self/cgroup` may be able to create cgroups that limit memory,
 /// innermost first.
-fn candidates(own: &str, mount: &Path) -> Vec<CgroupParent> {
+fn candidates(own: &str, mount: &Path) -> Vec<CgroupDirectories> {
     let hierarchy = |controller: &str| {
         own.lines().find_map(|line| {
             let mut fields = line.splitn(3, ':').skip(1);
@@ -219,7 +219,7 @@ fn candidates(own: &str, mount: &Path) -> Vec<CgroupParent> {
             .filter(|memory| memory.join("memory.limit_in_bytes").is_file())
             .map(|memory| {
                 let (cpu, pids) = (cpu.clone(), pids.clone());
-                CgroupParent { bound: MemoryBound::CgroupV1, memory, cpu, pids }
+                CgroupDirectories { bound: MemoryBound::CgroupV1, memory, cpu, pids }
             })
             .collect();
     }
@@ -231,19 +231,12 @@ fn candidates(own: &str, mount: &Path) -> Vec<CgroupParent> {
                 fs::read_to_string(directory.join("cgroup.subtree_control")).unwrap_or_default();
             controllers.split_whitespace().any(|name| name == "memory")
         })
-        .map(|memory| CgroupParent { bound: MemoryBound::CgroupV2, memory, cpu: None, pids: None })
+        .map(|memory| CgroupDirectories { bound: MemoryBound::CgroupV2, memory, cpu: None, pids: None })
         .collect()
 }
 
 /// The cgroup of one run, removed when dropped.
 pub(crate) struct Cgroup(CgroupDirectories);
-
-pub(crate) struct CgroupDirectories {
-    bound: MemoryBound,
-    memory: PathBuf,
-    cpu: Option<PathBuf>,
-    pids: Option<PathBuf>,
-}
 
 impl std::ops::Deref for Cgroup {
     type Target = CgroupDirectories;
@@ -254,15 +247,11 @@ impl std::ops::Deref for Cgroup {
 }
 
 impl CgroupDirectories {
-    fn all(&self) -> impl Iterator<Item = &PathBuf> {
-        [Some(&self.memory), self.cpu.as_ref(), self.pids.as_ref()].into_iter().flatten()
-    }
-
     /// The membership files to which a process writes itself, see [`spawn`].
     pub(super) fn members(&self) -> Result<Vec<File>, Error> {
         // If there is a list of threads, a process with a single thread can join without waiting for others.
         let list = if self.bound == MemoryBound::CgroupV1 { "tasks" } else { "cgroup.procs" };
-        self.all()
+        self.directories()
             .map(|directory| OpenOptions::new().write(true).open(directory.join(list)))
             .collect::<io::Result<_>>()
             .map_err(Error::io("open a cgroup"))
@@ -295,7 +284,7 @@ impl CgroupDirectories {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        self.all().for_each(|directory| remove(directory));
+        self.directories().for_each(remove);
     }
 }
 
@@ -390,7 +379,7 @@ mod tests {
             assert_eq!(fs::read_to_string(directory.join("pids.max")).unwrap(), "66");
             assert_eq!(cgroup.pids.is_some(), parent.bound() == MemoryBound::CgroupV1);
             // A directory of cgroups can be removed with its files.
-            cgroup.all().for_each(|directory| fs::remove_dir_all(directory).unwrap());
+            cgroup.directories().for_each(|directory| fs::remove_dir_all(directory).unwrap());
         }
     }
 

@@ -32,7 +32,6 @@ impl Stream {
         Self::optional(Some(pipe), limits)
     }
 
-    /// A stream that may be missing.
     pub(super) fn optional(pipe: Option<PipeReader>, limits: &Limits) -> Self {
         Self { pipe, captured: Captured::default(), limit: limits.output_bytes }
     }

@@ -52,12 +52,10 @@ pub(crate) struct WatchScope {
 }
 
 impl Watchdog {
-    /// Watches a process and all its descendants.
     pub(super) fn new(root: Pid, memory_bytes: u64, scope: WatchScope) -> Self {
         Self { root, memory_bytes, scope, samples: 0, mappings: 0, peak: Usage::default() }
     }
 
-    /// The maxima of the samples.
     pub(super) fn peak(&self) -> Usage {
         self.peak
     }
@@ -77,8 +75,7 @@ impl Watchdog {
         }
         self.samples = self.samples.wrapping_add(1);
         let root = PathBuf::from(format!("/proc/{}", self.root.as_raw_nonzero()));
-        let Files { bytes, count } =
-            if self.scope.directories { files(&root.join("root")) } else { Files::default() };
+        let (bytes, count) = if self.scope.directories { files(&root.join("root")) } else { (0, 0) };
         let sockets = if self.scope.sockets { sockets(&root.join("net")) } else { 0 };
         // If the directories are visible, shared memory is counted with their files.
         let memory_bytes =
@@ -179,28 +176,21 @@ fn mappings(processes: &[Process], maximum: u64) -> u64 {
     bytes
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Files {
-    bytes: u64,
-    /// Number of files, including links, and unlinked files that are still open.
-    count: u64,
-}
-
-/// The content of the [`DIRECTORIES`] of a sandbox with this root; empty while it is being set up and still sees the
-/// machine's.
-fn files(root: &Path) -> Files {
+/// The bytes in the [`DIRECTORIES`] of a sandbox with this root, and the number of files, including links, and unlinked
+/// files that are still open; zero while it is being set up and still sees the machine's.
+fn files(root: &Path) -> (u64, u64) {
     let device = |path: &Path| rustix::fs::stat(path).ok().map(|stat| stat.st_dev);
     let own = device(root);
     if own.is_none() || own == device(Path::new("/")) {
-        return Files::default();
+        return (0, 0);
     }
-    let mut files = Files::default();
+    let (mut bytes, mut count) = (0, 0);
     for directory in DIRECTORIES {
         let Ok(found) = rustix::fs::statvfs(root.join(directory.trim_start_matches('/'))) else { continue };
-        files.bytes += found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize);
-        files.count += found.f_files.saturating_sub(found.f_ffree);
+        bytes += found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize);
+        count += found.f_files.saturating_sub(found.f_ffree);
     }
-    files
+    (bytes, count)
 }
 
 /// Maximum content of the sockets of a network, from its directory in `/proc/PID`.

@@ -122,7 +122,8 @@ fn entry(path: PathBuf) -> Option<CacheEntry> {
     let name = if is_partial { path.file_stem() } else { path.file_name() }?.to_str()?;
     let (manager, hash) = name.rsplit_once('-')?;
     let is_set = hash.len() == 32 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !is_set || !super::is_manager(manager) || !path.symlink_metadata().ok()?.is_dir() {
+    let is_known = super::MANAGERS.iter().any(|(known, _)| known.name() == manager);
+    if !is_set || !is_known || !path.symlink_metadata().ok()?.is_dir() {
         return None;
     }
     let (what, used, state) = if is_partial {

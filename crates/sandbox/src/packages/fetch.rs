@@ -50,7 +50,6 @@ pub struct Packages {
     stop: Arc<AtomicBool>,
 }
 
-/// A cache that is in use.
 struct Cache {
     #[expect(dead_code, reason = "sets stay as long as the file is open")]
     lock: Option<File>,

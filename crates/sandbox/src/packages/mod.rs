@@ -78,10 +78,7 @@ pub enum PackageError {
         "packages cannot be fetched now: {detail}; the index must be reachable, and the disk must have free space; \
          without a network, {WITHOUT}"
     )]
-    Failed {
-        /// The package manager's message.
-        detail: String,
-    },
+    Failed { detail: String },
     #[error("stopped while packages were fetched")]
     Stopped,
     /// The sandbox for fetching does not work.
@@ -155,11 +152,6 @@ const MANAGERS: [(&dyn Manager, &[&str]); 2] =
 
 fn manager(language: &str) -> Option<&'static dyn Manager> {
     MANAGERS.iter().find(|(_, languages)| languages.contains(&language)).map(|(manager, _)| *manager)
-}
-
-#[cfg(not(quarry_no_sandbox))]
-fn is_manager(name: &str) -> bool {
-    MANAGERS.iter().any(|(known, _)| known.name() == name)
 }
 
 pub fn is_supported(language: &str) -> bool {

@@ -61,12 +61,11 @@ fn nothing_that_a_package_brings_runs_while_it_is_fetched() {
     let evil = json!({"kind": "source", "name": "evil", "version": "1.0",
                       "files": {"setup.py": setup.replace("{PORT}", &port), "evil.py": ""}});
     let mut fixture = Fixture::new(&[evil]);
-    let files = Server::simple(fixture.index());
+    let files = fixture.serve();
     let needs = format!("evil @ {}/files/evil-1.0.tar.gz", files.address);
     let other = Fixture::new(&[wheel("lure", "1", json!({"lure.py": ""}), &[&needs])]);
     fs::copy(other.index().join("lure-1-py3-none-any.whl"), fixture.index().join("lure-1-py3-none-any.whl"))
         .unwrap();
-    fixture.settings.pip.index = Some(Index::Address(format!("{}/simple", files.address)));
     let error = fixture.provide("python", &["lure"]).unwrap_err();
     assert!(!error.to_string().is_empty());
     assert_eq!(server.count.load(Ordering::SeqCst), 0, "its code ran: {error}");
@@ -128,8 +127,7 @@ for directory in ['/opt/out/site', '/opt/out/wheels']:
     let files =
         json!({"hooked.pth": "import hooked", "hooked.py": hook, "sitecustomize.py": hook, "pip.py": hook});
     let mut fixture = Fixture::new(&[wheel("hooked", "1", files, &[])]);
-    let index = Server::simple(fixture.index());
-    fixture.settings.pip.index = Some(Index::Address(format!("{}/simple", index.address)));
+    let _index = fixture.serve();
     // Installing the next set must not run code of the first one, either.
     for names in [&["hooked"][..], &["hooked", "hooked==1"]] {
         let provided = fixture.provide("python", names).unwrap();

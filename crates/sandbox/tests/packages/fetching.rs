@@ -44,8 +44,7 @@ fn a_package_is_there_with_what_it_needs_and_is_fetched_once() {
 #[test]
 fn an_index_is_asked_over_the_network() {
     let Some(mut fixture) = two() else { return };
-    let server = Server::simple(fixture.index());
-    fixture.settings.pip.index = Some(Index::Address(format!("{}/simple", server.address)));
+    let server = fixture.serve();
     let provided = fixture.provide("python", &["Number_Words==1.2"]).unwrap();
     assert_eq!(run("python", "import words\nprint(words.six)", &provided).stdout.text(), "6\n");
     let asked = server.count.load(Ordering::SeqCst);
@@ -58,8 +57,7 @@ fn an_index_is_asked_over_the_network() {
 #[test]
 fn many_at_once_fetch_a_set_once() {
     let Some(mut fixture) = two() else { return };
-    let server = Server::simple(fixture.index());
-    fixture.settings.pip.index = Some(Index::Address(format!("{}/simple", server.address)));
+    let server = fixture.serve();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             // Each opens the cache itself, as separate processes do.
@@ -94,8 +92,7 @@ fn source_is_not_built_and_that_is_reported() {
     let source =
         json!({"kind": "source", "name": "only-source", "version": "1.0", "files": {"setup.py": setup}});
     let mut fixture = Fixture::new(&[source]);
-    let server = Server::simple(fixture.index());
-    fixture.settings.pip.index = Some(Index::Address(format!("{}/simple", server.address)));
+    let _server = fixture.serve();
     let reason = fixture.refusal("python", &["only-source"]);
     assert!(reason.contains("only-source exists as source only"), "{reason}");
     let reason = fixture.refusal("python", &["no-such-package"]);
@@ -234,8 +231,7 @@ fn a_directory_of_wheels_that_is_not_there_is_noticed_at_once() {
 #[test]
 fn a_refusal_is_remembered_and_names_are_taken_together() {
     let Some(mut fixture) = two() else { return };
-    let server = Server::simple(fixture.index());
-    fixture.settings.pip.index = Some(Index::Address(format!("{}/simple", server.address)));
+    let server = fixture.serve();
     let packages = fixture.packages();
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let first = packages.provide("python", &names(&["none-such"])).unwrap_err().to_string();

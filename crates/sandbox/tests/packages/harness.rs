@@ -74,6 +74,13 @@ impl Fixture {
         }
     }
 
+    /// Serves the packages on loopback instead, as an index of Python.
+    pub(crate) fn serve(&mut self) -> Server {
+        let server = Server::simple(self.index());
+        self.settings.pip.index = Some(Index::Address(format!("{}/simple", server.address)));
+        server
+    }
+
     pub(crate) fn index(&self) -> PathBuf {
         self.directory.path().join("index")
     }

@@ -123,7 +123,6 @@ fn metadata(file: &mut File) -> ParquetResult<ParquetMetaData> {
     ParquetMetaDataReader::decode_metadata(&bytes)
 }
 
-/// The column with the values of a field.
 enum Column {
     Absent,
     Nested,

@@ -24,7 +24,6 @@ fn wrong(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// Reads values one after the other.
 pub(super) struct Compact<R>(pub(super) R);
 
 impl<R: Read> Compact<R> {
@@ -46,7 +45,6 @@ impl<R: Read> Compact<R> {
         Err(wrong("a number of more than 64 bits"))
     }
 
-    /// An integer of any size.
     pub(super) fn integer(&mut self) -> io::Result<i64> {
         let number = self.varint()?;
         Ok((number >> 1) as i64 ^ -((number & 1) as i64))

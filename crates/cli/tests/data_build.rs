@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::fixture::{self, Fixture, copy_examples, stderr, stdout};
+use crate::fixture::{self, Fixture, Running, copy_examples, stderr, stdout};
 use quarry_test_support::files::contents_below as files;
 use quarry_test_support::model_server::{Reply, Seen, Server, completion};
 use quarry_test_support::nats::Nats;
@@ -172,7 +171,7 @@ fn a_rehearsal_lists_its_steps_and_writes_nothing() {
     assert_eq!(status["steps"].as_array().unwrap().len(), 13);
     assert!(status["steps"].as_array().unwrap().iter().all(|step| step["done"] == true), "{status}");
     // Counts are a table; a build without written queries has no more to report.
-    let report = stdout(&fixture.run(&["data", "report", out_path]));
+    let report = fixture.stdout(&["data", "report", out_path]);
     assert!(report.lines().any(|line| line.starts_with("labels ") && line.contains("negative")), "{report}");
     let report = fixture.json(&["data", "report", out_path, "--json"]);
     assert_eq!(report["steps"][0]["name"], "source text", "{report}");
@@ -196,7 +195,7 @@ fn a_rehearsal_lists_its_steps_and_writes_nothing() {
     assert_eq!((svg.matches("<svg").count(), svg.matches("<polyline").count()), (1, 4), "{svg}");
     // With other candidates the pairs are to be judged anew: at most two of each of two methods for 40 queries.
     fs::write(&plan, fs::read_to_string(&plan).unwrap().replace("k = 3", "k = 2")).unwrap();
-    let dry = stdout(&fixture.run(&["data", "build", plan_path, "--out", out_path, "--dry-run"]));
+    let dry = fixture.stdout(&["data", "build", plan_path, "--out", out_path, "--dry-run"]);
     assert_eq!(dry.matches("to do").count(), 6, "{dry}");
     assert!(dry.contains("candidates: at most 160, of 40 queries"), "{dry}");
     assert!(dry.contains("judging: at most 160 pairs"), "{dry}");
@@ -215,7 +214,7 @@ fn two_builds_are_compared() {
     assert_eq!(difference["changed"][0]["name"], "candidates", "{difference}");
     assert!(difference["pairs_removed"].as_u64().unwrap() > 0);
     assert_eq!((&difference["pairs_added"], &difference["pairs_relabelled"]), (&0.into(), &0.into()));
-    let same = stdout(&fixture.run(&["data", "report", one_path, "--against", one_path]));
+    let same = fixture.stdout(&["data", "report", one_path, "--against", one_path]);
     assert!(same.contains("labeled pairs: 0 removed, 0 added, 0 with a different label"), "{same}");
     let missing =
         fixture.run(&["data", "report", one_path, "--against", fixture.path("none").to_str().unwrap()]);
@@ -231,7 +230,7 @@ fn exports_that_were_altered_are_noticed_and_built_again() {
     build(&fixture, &plan, &out);
     let before = files(&out.join("exports"));
     let [plan_path, out_path] = [&plan, &out].map(|path| path.to_str().unwrap());
-    let status = || stdout(&fixture.run(&["data", "build", plan_path, "--out", out_path, "--status"]));
+    let status = || fixture.stdout(&["data", "build", plan_path, "--out", out_path, "--status"]);
     assert!(!status().contains("since the last build"), "{}", status());
     fs::remove_file(out.join("exports/beir/corpus.jsonl")).unwrap();
     fs::write(out.join("exports/training-pairs/train.jsonl"), "{}\n").unwrap();
@@ -274,7 +273,7 @@ fn all_that_a_plan_names_is_looked_at_before_anything_is_done() {
     }
     #[cfg(unix)]
     {
-        let output = fixture.run(&["data", "intent", "/dev/zero"]);
+        let output = fixture.run("data intent /dev/zero");
         assert_eq!(output.status.code(), Some(2));
         assert!(stderr(&output).contains("/dev/zero"), "{}", stderr(&output));
     }
@@ -289,7 +288,7 @@ fn all_that_a_plan_names_is_looked_at_before_anything_is_done() {
 fn queries_that_look_for_something_else_are_explained() {
     let (fixture, directory) = example();
     let queries = directory.join("queries.txt");
-    let said = stdout(&fixture.run(&["data", "intent", queries.to_str().unwrap(), "--explain"]));
+    let said = fixture.stdout(&["data", "intent", queries.to_str().unwrap(), "--explain"]);
     assert!(said.contains("tool-usage\tinstall\tpython install module from file\n"), "{said}");
     assert!(said.contains("looks for code       11  68.8"), "{said}");
 }
@@ -320,8 +319,7 @@ fn queries_that_a_model_wrote_are_built_from_a_recording() {
     let plan = directory.join("written.toml");
     let [one, two] = ["one", "two"].map(|name| fixture.path(name));
     let path = |path: &Path| path.to_str().unwrap().to_owned();
-    let dry =
-        |out: &Path| stdout(&fixture.run(&["data", "build", &path(&plan), "--out", &path(out), "--dry-run"]));
+    let dry = |out: &Path| fixture.stdout(&["data", "build", &path(&plan), "--out", &path(out), "--dry-run"]);
     let estimated = dry(&one);
     assert!(estimated.contains("questions to models") && estimated.contains("exact"), "{estimated}");
     build(&fixture, &plan, &one);
@@ -339,7 +337,7 @@ fn queries_that_a_model_wrote_are_built_from_a_recording() {
         (&22.into(), &2.into(), &22.into())
     );
     assert_eq!(report["calls"][0]["calls"], 3, "{report}");
-    let text = stdout(&fixture.run(&["data", "report", &path(&one)]));
+    let text = fixture.stdout(&["data", "report", &path(&one)]);
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     assert!(lines.iter().any(|line| line.starts_with("of class 1") && line.contains("22   91.7")), "{text}");
     let missing = fixture.run(&["data", "report", &path(&fixture.path("none"))]);
@@ -360,7 +358,6 @@ fn queries_that_a_model_wrote_are_built_from_a_recording() {
     );
 }
 
-/// The metadata beside the exports of a build describe each file with its hash, and the columns of its records.
 #[test]
 fn metadata_names_every_file_of_the_exports_and_its_columns() {
     let (fixture, directory) = example();
@@ -390,7 +387,6 @@ fn metadata_names_every_file_of_the_exports_and_its_columns() {
     );
 }
 
-/// Every format of exports is what `quarry data check` accepts, and `quarry data convert` turns into another and back.
 #[test]
 fn every_export_can_be_read_and_converted_back() {
     let (fixture, directory) = example();
@@ -523,7 +519,7 @@ fn judging_in_a_build_is_estimated_followed_and_shown() {
     let estimate = dry.lines().find(|line| line.starts_with("judging by cosqa-plus: ")).expect(&dry);
     assert!(estimate.contains(" pairs, about ") && estimate.contains("tokens, $0."), "{estimate}");
     assert!(estimate.contains("at 2 s per answer"), "{estimate}");
-    let status = stdout(&fixture.run(&["data", "build", plan, "--status"]));
+    let status = fixture.stdout(&["data", "build", plan, "--status"]);
     assert!(status.contains("to do; judged 0 of "), "{status}");
 
     is_open.store(true, Ordering::SeqCst);
@@ -541,7 +537,7 @@ fn judging_in_a_build_is_estimated_followed_and_shown() {
     let card = fs::read_to_string(directory.join("plan.build/card.md")).unwrap();
     let dollars = answers as f64 * 20.0 / 1e6;
     assert!(card.contains(&format!("| labels | {answers} | {tokens} | {dollars:.6} |")), "{card}");
-    let shown = stdout(&fixture.run(&["judge", "show", plan]));
+    let shown = fixture.stdout(&["judge", "show", plan]);
     assert!(shown.lines().count() > 10, "{shown}");
     let run = fixture.run(&["judge", "run", plan]);
     assert!(stderr(&run).contains("use `quarry data build"), "{}", stderr(&run));
@@ -550,7 +546,7 @@ fn judging_in_a_build_is_estimated_followed_and_shown() {
     fs::write(directory.join("plan.toml"), text.replace("k = 3", "k = 4")).unwrap();
     is_open.store(false, Ordering::SeqCst);
     assert_eq!(fixture.run(&["data", "build", plan]).status.code(), Some(2));
-    let dry = stdout(&fixture.run(&["data", "build", plan, "--dry-run"]));
+    let dry = fixture.stdout(&["data", "build", plan, "--dry-run"]);
     assert!(dry.contains("pairs judged so far"), "{dry}");
 }
 
@@ -593,7 +589,7 @@ fn workers_build_the_same() {
         let out = out.to_str().unwrap();
         let arguments = ["data", "build", &plan, "--out", out, "--llm", &endpoint, "--llm", "cache=false"];
         let mut command = fixture.command(&[&arguments, more].concat());
-        Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        Running::silent(&mut command)
     };
     let alone = fixture.path("alone");
     assert!(begin(&alone, &[]).0.wait().unwrap().success());
@@ -605,7 +601,7 @@ fn workers_build_the_same() {
         let questions = QUESTIONS.to_string();
         let arguments = ["worker", "--nats", &url, "--model", &model, "--questions", &questions];
         let mut command = fixture.command(&[&arguments[..], &["--programs", "0", "--lease", "3"]].concat());
-        Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        Running::silent(&mut command)
     };
     for n_workers in [1, 2] {
         let out = fixture.path(&format!("workers-{n_workers}"));
@@ -625,15 +621,5 @@ fn workers_build_the_same() {
         let same = files(&alone.join("exports")) == files(&out.join("exports"));
         assert!(same, "{n_workers} workers build something else");
         assert!(fs::read(alone.join("card.md")).unwrap() == fs::read(out.join("card.md")).unwrap());
-    }
-}
-
-/// A process that does not outlive the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }

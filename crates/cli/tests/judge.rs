@@ -200,7 +200,7 @@ fn kills_lose_nothing_and_repeat_only_what_was_under_way() {
     let server = Server::script(|_, seen| model(seen));
     let undisturbed = Fixture::new();
     write_plan(&undisturbed, PAIRS, &server.url());
-    undisturbed.succeed(&["judge", "run", "plan.toml"]);
+    undisturbed.succeed("judge run plan.toml");
     let before = server.count();
     assert_eq!(before, 2 * PAIRS);
 
@@ -210,7 +210,7 @@ fn kills_lose_nothing_and_repeat_only_what_was_under_way() {
     let mut random = fastrand::Rng::with_seed(seed);
     let start = Instant::now();
     loop {
-        let mut command = killed.command(&["judge", "run", "plan.toml"]);
+        let mut command = killed.command("judge run plan.toml");
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let life = Duration::from_millis(random.u64(1..250));
         let born = Instant::now();
@@ -239,7 +239,7 @@ fn kills_lose_nothing_and_repeat_only_what_was_under_way() {
     assert_eq!(asked.len(), 2 * PAIRS, "seed {seed}");
     let repeated: usize = asked.values().map(|times| times - 1).sum();
     assert!(repeated <= kills * CONCURRENCY, "seed {seed}: {repeated} repeated after {kills} kills");
-    let status = killed.json(&["judge", "status", "plan.toml", "--json"]);
+    let status = killed.json("judge status plan.toml --json");
     assert_eq!((&status["waiting"], &status["answers"]), (&json!(0), &json!(2 * PAIRS)), "seed {seed}");
 }
 
@@ -251,7 +251,7 @@ fn a_plan_that_cannot_work_is_refused_before_anything_is_asked() {
     let plan = fs::read_to_string(fixture.path("tree/plan.toml")).unwrap();
     let with = |from: &str, to: &str| {
         fixture.write("tree/plan.toml", &plan.replacen(from, to, 1));
-        fixture.run(&["judge", "run", "plan.toml"])
+        fixture.run("judge run plan.toml")
     };
     check_error(&with("judge =", "jugde ="), "jugde");
     check_error(&with("'cosqa'", "'cosqua'"), "expected one of agents");
@@ -262,8 +262,8 @@ fn a_plan_that_cannot_work_is_refused_before_anything_is_asked() {
         assert!(!stderr(&refused).contains("sk-live"), "{}", stderr(&refused));
     }
     check_error(&with("model = 'm'", "model = 'm'\nkey_variable = 'NO_SUCH_KEY'"), "NO_SUCH_KEY");
-    check_error(&fixture.run(&["judge", "run", "none.toml"]), "none.toml");
-    check_error(&fixture.run(&["judge", "status", "plan.toml"]), "there is no ledger");
+    fixture.check_error("judge run none.toml", "none.toml");
+    fixture.check_error("judge status plan.toml", "there is no ledger");
     assert!(!fixture.path("tree/plan.ledger").exists());
     let dry = with("judge", "judge");
     assert!(dry.status.success());
@@ -272,10 +272,9 @@ fn a_plan_that_cannot_work_is_refused_before_anything_is_asked() {
     let pair = json!({"id": "\u{1b}]0;a\u{7}\u{9b}2J\u{202e}", "query": " ", "code": "c"});
     fixture
         .write("tree/pairs.jsonl", &format!("{}\n{pair}\n", json!({"id": "b", "query": "b", "code": "c"})));
-    let refused = fixture.run(&["judge", "run", "plan.toml"]);
-    check_error(&refused, "pairs.jsonl:2: expected `query`");
+    fixture.check_error("judge run plan.toml", "pairs.jsonl:2: expected `query`");
     fixture.write("tree/pairs.jsonl", &pair.to_string().replace("\" \"", "\"q\"").replace("\"c\"", "\" \""));
-    let refused = fixture.run(&["judge", "run", "plan.toml"]);
+    let refused = fixture.run("judge run plan.toml");
     check_error(&refused, "it has no code");
     let speaks = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
     assert!(!stderr(&refused).contains(speaks), "{:?}", stderr(&refused));
@@ -286,7 +285,7 @@ fn pairs_without_a_verdict_end_with_an_error() {
     let server = Server::script(|_, _| Reply::status(400, "{\"error\": \"not today\"}"));
     let fixture = Fixture::new();
     write_plan(&fixture, 2, &server.url());
-    let run = fixture.run(&["judge", "run", "plan.toml"]);
+    let run = fixture.run("judge run plan.toml");
     assert_eq!(run.status.code(), Some(2), "{}", stderr(&run));
     assert!(
         stderr(&run).contains("not today") && stdout(&run).contains("2 without a verdict"),
@@ -294,11 +293,10 @@ fn pairs_without_a_verdict_end_with_an_error() {
         stdout(&run)
     );
     // Equal failures are reported once.
-    fixture.run(&["judge", "run", "plan.toml"]);
-    let story = stdout(&fixture.run(&["judge", "show", "plan.toml", "0"]));
+    fixture.run("judge run plan.toml");
+    let story = fixture.stdout("judge show plan.toml 0");
     assert!(story.contains("failed, 2 times") && story.matches("not today").count() == 1, "{story}");
-    let export = fixture.run(&["judge", "export", "plan.toml", "labels.json"]);
-    check_error(&export, "no pair has a label yet");
+    fixture.check_error("judge export plan.toml labels.json", "no pair has a label yet");
 }
 
 #[test]
@@ -306,8 +304,8 @@ fn a_full_disk_stops_with_advice_and_keeps_existing_files() {
     let server = Server::script(|_, seen| model(seen));
     let fixture = Fixture::new();
     write_plan(&fixture, 3, &server.url());
-    check_error(&fixture.run_without_space(&["judge", "run", "plan.toml"]), "plan.ledger");
-    fixture.succeed(&["judge", "run", "plan.toml"]);
+    check_error(&fixture.run_without_space("judge run plan.toml"), "plan.ledger");
+    fixture.succeed("judge run plan.toml");
     assert_eq!(labels(&fixture).lines().count(), 3);
 }
 
@@ -319,7 +317,7 @@ fn a_damaged_answer_is_asked_for_again_with_a_warning() {
     write_plan(&fixture, 1, &server.url());
     let plan = fs::read_to_string(fixture.path("tree/plan.toml")).unwrap();
     fixture.write("tree/plan.toml", &format!("cache = 'answers'\n{plan}"));
-    let run = |ledger: &str| stderr(&fixture.run(&["judge", "run", "plan.toml", "--ledger", ledger]));
+    let run = |ledger: &str| fixture.stderr(&["judge", "run", "plan.toml", "--ledger", ledger]);
     assert!(!run("first").contains("damaged") && server.count() == 2);
     let mut damaged = 0;
     for directory in fs::read_dir(fixture.path("tree/answers")).unwrap() {
@@ -391,6 +389,6 @@ fn people_label_before_any_model_does() {
     let date = story.split("ann, imported ").nth(1).and_then(|rest| rest.get(..10)).unwrap_or(&story);
     assert!(date.starts_with("20") && date.matches('-').count() == 2, "{date}");
     assert!(story.contains(&format!("ann, imported {date}, without tests: yes (cosqa-plus)")), "{story}");
-    let guidelines = stdout(&fixture.run(&["judge", "people", "guidelines"]));
+    let guidelines = fixture.stdout("judge people guidelines");
     assert!(guidelines.contains("cosqa-plus-half") && guidelines.contains("preference"), "{guidelines}");
 }

@@ -158,14 +158,14 @@ fn issues_are_chosen_by_repository_source_and_number() {
     assert_eq!(n(&["--limit", "1", "--source", "one"]), 1);
     let refused = |more: &[&str], words: &str| {
         let arguments = ["eval", "localize", "issues.jsonl", "--repos", "mirrors"];
-        check_error(&fixture.run(&[&arguments, more].concat()), words);
+        fixture.check_error(&[&arguments, more].concat(), words);
     };
     refused(&["--repository", "o/other"], "check --repository and --source");
     refused(&["--limit", "0"], "'--limit <N>': expected at least 1");
     fixture.write("tree/issues.jsonl", &format!("{}\n", issue("1", &"a".repeat(40), "t", &["a.py:f"])));
-    let output = fixture.run(&["eval", "localize", "issues.jsonl", "--repos", "nowhere"]);
+    let output = fixture.run("eval localize issues.jsonl --repos nowhere");
     check_error(&output, "o/demo: expected a clone of it in nowhere");
-    let text = fixture.run(&["eval", "localize", "--help"]);
+    let text = fixture.run("eval localize --help");
     assert!(stdout(&text).contains("bm25-lucene"));
 }
 
@@ -210,6 +210,6 @@ fn changed_lines_are_places_to_find() {
     // The functions of the lines are gold.
     let gold = &values.iter().find(|line| line["query"] == "1").unwrap()["functions"]["gold"];
     assert_eq!(gold, &json!(["net.py:retry_with_backoff", "net.py:Client"]));
-    let output = fixture.run(&["eval", "localize", "issues.jsonl", "--repos", "mirrors"]);
+    let output = fixture.run("eval localize issues.jsonl --repos mirrors");
     assert!(stdout(&output).contains("hunks@10"), "{}", stdout(&output));
 }

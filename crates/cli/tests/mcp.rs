@@ -6,7 +6,6 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// A server of a small tree.
 struct Server {
     process: Child,
     stdin: Option<ChildStdin>,
@@ -16,7 +15,6 @@ struct Server {
 }
 
 impl Server {
-    /// Starts a server without a word to it.
     fn spawn() -> Self {
         Self::spawn_with(&["--index", "../index"])
     }
@@ -95,7 +93,6 @@ impl Server {
         id
     }
 
-    /// The next line.
     fn read(&mut self) -> Value {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();

@@ -30,7 +30,7 @@ fn fixture() -> Fixture {
 #[test]
 fn documentation_and_tests_ask_and_a_table_answers() {
     let fixture = fixture();
-    let output = fixture.succeed(&["eval", "repo"]);
+    let output = fixture.succeed("eval repo");
     assert!(stderr(&output).contains("found no .git"), "{}", stderr(&output));
     let text = stdout(&output);
     for words in [
@@ -58,7 +58,7 @@ fn a_model_that_was_trained_on_the_tree_is_named() {
     fixture.write("tree/pairs.jsonl", &format!("{known}{}", pair("Count the sheep of a herd", "count")));
     let train = ["train", "static", "--begin", "builtin", "--pairs", "pairs.jsonl", "--out", "../model"];
     fixture.succeed(&[&train[..], &["--set", "batch=2", "--set", "validation=0.0"]].concat());
-    let output = fixture.run(&["eval", "repo", "--proxies", "docstring", "--model", "../model"]);
+    let output = fixture.run("eval repo --proxies docstring --model ../model");
     assert!(stderr(&output).contains("1 of 4 questions are among those"), "{}", stderr(&output));
 }
 
@@ -101,20 +101,20 @@ fn hidden_documentation_is_not_found_by_its_words() {
 #[test]
 fn questions_are_written_for_other_tools() {
     let fixture = fixture();
-    fixture.succeed(&["eval", "repo", "--write", "../out"]);
+    fixture.succeed("eval repo --write ../out");
     let directory = fixture.path("out/docstring");
     let corpus = std::fs::read_to_string(directory.join("corpus.jsonl")).unwrap();
     assert!(corpus.contains("\"_id\":\"shapes.py:1-4\"") && !corpus.contains("polygon"), "{corpus}");
     let directory = directory.to_str().unwrap();
     let scores = fixture.json(&["eval", directory, "--method", "bm25", "--json"]);
     assert_eq!((scores["queries"].as_u64(), scores["split"].as_str()), (Some(4), Some("test")));
-    check_error(&fixture.run(&["eval", "repo", "--write", "../out"]), "one that exists");
+    fixture.check_error("eval repo --write ../out", "one that exists");
 }
 
 #[test]
 fn the_values_of_each_query_are_written() {
     let fixture = fixture();
-    let report = fixture.json(&["eval", "repo", "--json", "--per-query", "../values.jsonl"]);
+    let report = fixture.json("eval repo --json --per-query ../values.jsonl");
     let text = std::fs::read_to_string(fixture.path("values.jsonl")).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for proxy in report["proxies"].as_array().unwrap() {
@@ -129,7 +129,7 @@ fn the_values_of_each_query_are_written() {
     }
     let area = lines.iter().find(|line| line["answer"] == "shapes.py" && line["proxy"] == "docstring");
     assert_eq!(area.unwrap()["query"], "Compute the area that a polygon covers.");
-    fixture.run(&["eval", "repo", "--per-query", "../values.csv"]);
+    fixture.run("eval repo --per-query ../values.csv");
     let table = std::fs::read_to_string(fixture.path("values.csv")).unwrap();
     assert!(table.starts_with("proxy,query,answer,search,"), "{table}");
     assert_eq!(table.lines().count(), 1 + lines.len());
@@ -138,7 +138,7 @@ fn the_values_of_each_query_are_written() {
 #[test]
 fn the_results_are_also_a_page() {
     let fixture = fixture();
-    let output = fixture.run(&["eval", "repo", "--page", "../out/methods.html"]);
+    let output = fixture.run("eval repo --page ../out/methods.html");
     assert!(stderr(&output).contains("wrote ../out/methods.html"), "{}", stderr(&output));
     assert!(stdout(&output).contains("bm25 unstemmed"), "{}", stdout(&output));
     let page = std::fs::read_to_string(fixture.path("out/methods.html")).unwrap();
@@ -151,20 +151,14 @@ fn the_results_are_also_a_page() {
 fn impossible_questions_are_reported() {
     let fixture = Fixture::new();
     fixture.write("empty/a.py", "x = 1\n");
-    let output = fixture.run(&["eval", "repo", "../empty"]);
+    let output = fixture.run("eval repo ../empty");
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("--ask FILE"), "{}", stderr(&output));
     assert_eq!(stdout(&output), "");
     fixture.write("questions.tsv", "how\tnet.py:99\n");
-    check_error(
-        &fixture.run(&["eval", "repo", "--ask", "../questions.tsv"]),
-        "questions.tsv:1: expected lines of net.py",
-    );
-    check_error(&fixture.run(&["eval", "repo", "../none"]), "no such file or directory");
-    check_error(
-        &fixture.run(&["eval", "repo", "--proxies", "queries"]),
-        "expected docstring, commit or test",
-    );
+    fixture.check_error("eval repo --ask ../questions.tsv", "questions.tsv:1: expected lines of net.py");
+    fixture.check_error("eval repo ../none", "no such file or directory");
+    fixture.check_error("eval repo --proxies queries", "expected docstring, commit or test");
 }
 
 #[test]
@@ -192,8 +186,5 @@ fn agreement_with_labels_is_a_correlation_over_variants() {
     );
     let tau = docstrings["kendall"]["value"].as_f64().unwrap();
     assert!((-1.0..=1.0).contains(&tau) && docstrings["kendall"]["interval"].is_null(), "{docstrings}");
-    check_error(
-        &fixture.run(&["eval", "repo", "--agreement", "../table.tsv", "--repos", "../none"]),
-        "check --repos",
-    );
+    fixture.check_error("eval repo --agreement ../table.tsv --repos ../none", "check --repos");
 }

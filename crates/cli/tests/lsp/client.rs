@@ -2,11 +2,12 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
+use crate::fixture::Running;
 use quarry_test_support::files::write;
 use serde_json::{Value, json};
 
@@ -17,9 +18,8 @@ pub(crate) const NET: &str = "def connect(host):\n    \"\"\"Open a socket to a h
                    def dial(host):\n    return host.number()\n";
 const MAIN: &str = "from net import connect\n\n\ndef main(name):\n    return connect(name), connect(name)\n";
 
-/// An editor and its server.
 pub(crate) struct Client {
-    pub(crate) process: Child,
+    pub(crate) process: Running,
     pub(crate) stdin: Option<ChildStdin>,
     pub(crate) messages: Receiver<Value>,
     pub(crate) directory: tempfile::TempDir,
@@ -48,7 +48,7 @@ impl Client {
         let mut stdout = BufReader::new(process.stdout.take().unwrap());
         let (sender, messages) = mpsc::channel();
         thread::spawn(move || while read(&mut stdout).is_some_and(|message| sender.send(message).is_ok()) {});
-        Self { process, stdin, messages, directory, notices: Vec::new(), n_requests: 0 }
+        Self { process: Running(process), stdin, messages, directory, notices: Vec::new(), n_requests: 0 }
     }
 
     /// Starts a server of the folder `tree`.
@@ -98,7 +98,6 @@ impl Client {
         id
     }
 
-    /// The answer to a request.
     pub(crate) fn answer(&mut self, id: &Value) -> Value {
         loop {
             let message = self.messages.recv_timeout(PATIENCE).expect("an answer");
@@ -126,7 +125,6 @@ impl Client {
         answer["result"].clone()
     }
 
-    /// The result of a command.
     #[track_caller]
     pub(crate) fn execute(&mut self, command: &str, arguments: Value) -> Value {
         self.result("workspace/executeCommand", json!({"command": command, "arguments": arguments}))
@@ -158,16 +156,9 @@ impl Client {
         assert_eq!(self.result("shutdown", Value::Null), Value::Null);
         self.notify("exit", Value::Null);
         let mut stderr = String::new();
-        self.process.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-        assert_eq!(self.process.wait().unwrap().code(), Some(0), "{stderr}");
+        self.process.0.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        assert_eq!(self.process.0.wait().unwrap().code(), Some(0), "{stderr}");
         assert!(!stderr.contains("panicked"), "{stderr}");
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -178,7 +169,6 @@ pub(crate) fn quarry(directory: &Path) -> Command {
     command
 }
 
-/// Reads a message.
 fn read(input: &mut impl BufRead) -> Option<Value> {
     let mut length = None;
     loop {

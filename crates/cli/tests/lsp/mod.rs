@@ -189,18 +189,9 @@ fn place(location: &Value) -> (&str, u64, u64) {
 fn unsaved_documents_are_ranked_and_never_written() {
     let mut client = Client::start();
     let on_disk = |client: &Client| {
-        let output = quarry(client.directory.path())
-            .args([
-                "search",
-                "bake bread in an oven",
-                "tree",
-                "--index",
-                "index",
-                "--json",
-                "--no-index-update",
-            ])
-            .output()
-            .unwrap();
+        let mut command = quarry(client.directory.path());
+        command.args(["search", "bake bread in an oven", "tree", "--index", "index", "--json"]);
+        let output = command.arg("--no-index-update").output().unwrap();
         let found: Value = serde_json::from_slice(&output.stdout).unwrap();
         let results = found["results"].as_array().unwrap();
         results.iter().any(|result| result["name"].as_str().unwrap().contains("bread"))
@@ -453,7 +444,7 @@ fn folders_beyond_the_limit_are_stated() {
 fn the_exit_code_says_whether_the_shutdown_was_orderly() {
     let code = |client: &mut Client| {
         client.stdin = None;
-        client.process.wait().unwrap().code()
+        client.process.0.wait().unwrap().code()
     };
     let mut client = Client::spawn(&[]);
     let answer = client.request("workspace/symbol", json!({"query": "x"}));
@@ -461,7 +452,7 @@ fn the_exit_code_says_whether_the_shutdown_was_orderly() {
     assert_eq!(code(&mut client), Some(1));
     let mut client = Client::spawn(&[]);
     client.notify("exit", Value::Null);
-    assert_eq!(client.process.wait().unwrap().code(), Some(1));
+    assert_eq!(client.process.0.wait().unwrap().code(), Some(1));
     let mut client = Client::start();
     let answer = client.request("initialize", json!({"capabilities": {}}));
     assert_eq!(answer["error"]["code"], -32600, "{answer}");
@@ -469,7 +460,7 @@ fn the_exit_code_says_whether_the_shutdown_was_orderly() {
     let answer = client.request("workspace/symbol", json!({"query": "x"}));
     assert_eq!(answer["error"]["code"], -32600, "{answer}");
     client.notify("exit", Value::Null);
-    assert_eq!(client.process.wait().unwrap().code(), Some(0));
+    assert_eq!(client.process.0.wait().unwrap().code(), Some(0));
     let mut client = Client::spawn(&[]);
     let options = json!({"quality": "perfect"});
     let answer = client.request("initialize", json!({"capabilities": {}, "initializationOptions": options}));

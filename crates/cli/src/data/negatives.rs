@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -50,8 +49,7 @@ fn above_zero(text: &str) -> Result<f32, String> {
     number.ok_or_else(|| "expected a number above 0".to_owned())
 }
 
-/// Looks for negatives and writes them.
-pub fn run(args: &NegativesArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &NegativesArgs) -> anyhow::Result<()> {
     let staged = Staged::new(&args.out)?;
     let mut rows = read(&args.pairs)?;
     let models = args.models.resolve(None)?;
@@ -100,7 +98,7 @@ pub fn run(args: &NegativesArgs) -> anyhow::Result<ExitCode> {
     new_file::write_json_lines(staged.path(), rows.iter())?;
     staged.publish()?;
     output::note(&note);
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn text<'a>(row: &'a Map<String, Value>, name: &str) -> &'a str {

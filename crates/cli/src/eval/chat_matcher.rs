@@ -55,7 +55,6 @@ impl ChatMatcher {
         Ok(judge.map_or_else(String::new, |judge| judge.version))
     }
 
-    /// Identifies the model, and the judge with its prompts.
     pub fn id(&self) -> String {
         format!("{}, {} {}", self.client.name(), self.judge.name, self.judge.version)
     }

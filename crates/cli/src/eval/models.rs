@@ -57,7 +57,6 @@ struct ClientSettings {
     cache: Option<CacheSetting>,
 }
 
-/// Directory of cached vectors and answers.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "expected a directory, true or false")]
 enum CacheSetting {
@@ -69,7 +68,6 @@ enum CacheSetting {
 const CLIENT_KEYS: [(&str, bool); 5] =
     [("budget", false), ("token_budget", false), ("record", true), ("replay", true), ("cache", true)];
 
-/// Loads the models of methods.
 pub struct Models {
     /// Model in place of the built-in one.
     builtin: Option<PathBuf>,
@@ -187,7 +185,6 @@ fn settings(table: &Table, model: &str) -> Result<Settings, LlmError> {
     table.try_into().map_err(|error| LlmError::Settings { problem: error.to_string().trim().to_owned() })
 }
 
-/// The error of a server that gave no vectors.
 fn remote(error: LlmError) -> EmbedError {
     EmbedError::Remote(error.into())
 }
@@ -199,7 +196,6 @@ impl Models {
         Self { transports: Some(transports), ..self }
     }
 
-    /// The same models, without a cache.
     pub fn without_cache(self) -> Self {
         Self { cache: None, ..self }
     }
@@ -316,7 +312,6 @@ impl Models {
         Ok(client)
     }
 
-    /// Reports the calls and their cost, if a server was called.
     pub fn report_spending(&self) {
         let spending = self.budget.spending();
         if spending.calls > 0 {

@@ -57,7 +57,6 @@ pub struct ProtocolArgs {
     bootstrap: BootstrapArgs,
 }
 
-/// A protocol by its name.
 type MeasuredProtocol = &'static Protocol;
 
 fn measured(name: &str) -> Result<MeasuredProtocol, String> {
@@ -188,10 +187,8 @@ impl OptionArgs {
     }
 }
 
-/// The heading of the inputs in help.
 pub const INPUTS: &str = "Inputs (each protocol uses some of these)";
 
-/// A method whose progress is shown.
 struct ShownMethod<'a> {
     method: &'a Method,
     models: &'a Models,
@@ -319,7 +316,6 @@ impl PartReport {
     }
 }
 
-/// Runs `quarry eval protocol`.
 pub fn run(args: &ProtocolArgs) -> anyhow::Result<()> {
     let layout = &args.output.layout;
     match args.protocol {

@@ -6,9 +6,7 @@ use quarry_llm::Client;
 /// Prefixes of texts, for models that were trained with a mark on each side.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Prefixes {
-    /// Before queries.
     pub(super) query: String,
-    /// Before documents.
     pub(super) document: String,
 }
 

@@ -60,7 +60,6 @@ mod served {
     /// Maximum bytes of a page.
     const MAX_PAGE_BYTES: u64 = 64 << 20;
 
-    /// Something to show.
     #[derive(Debug, Clone, PartialEq, Eq)]
     enum ReportSource {
         /// The file of a plan's results.
@@ -91,7 +90,6 @@ mod served {
         }))
     }
 
-    /// Results and pages at paths.
     fn shown(paths: &[PathBuf]) -> anyhow::Result<Vec<ReportSource>> {
         let mut all = Vec::new();
         for path in paths {

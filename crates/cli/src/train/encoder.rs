@@ -111,7 +111,6 @@ pub fn settings(args: &EncoderArgs) -> anyhow::Result<Settings> {
     read_settings(args.recipe.as_deref(), &args.settings)
 }
 
-/// A model to learn from, in memory.
 enum LoadedTeacher {
     Encoder(Arc<dyn Embedder>),
     CrossEncoder(Box<CrossEncoder>),
@@ -133,7 +132,6 @@ impl LoadedTeacher {
     }
 }
 
-/// The model, pairs and settings of a run.
 struct LoadedRun {
     settings: Settings,
     device: Device,

@@ -43,7 +43,6 @@ pub fn named_in(sources: &[Source]) -> anyhow::Result<Vec<String>> {
 /// Overlap of training data with evaluation data.
 #[derive(Debug, Default)]
 pub struct Leakage {
-    /// Names of the evaluation data.
     pub found: Vec<String>,
     counts: SharedCounts,
 }
@@ -88,7 +87,6 @@ impl Leakage {
     }
 }
 
-/// Permission to train on evaluation data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permission {
     /// The command has no option for it.

@@ -32,7 +32,6 @@ const LEAST_SPACE: u64 = 16 << 20;
 /// Maximum time for checking the files of a tree; the rest is not checked.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Advice for a tree that is too large.
 const NARROWER: &str = "name a smaller directory as PATH, such as that of a project";
 
 /// Arguments of `quarry doctor`.
@@ -335,7 +334,6 @@ fn model(source: &SourceArgs, settings: &Settings) -> (Check, Option<Arc<dyn Emb
     }
 }
 
-/// Check that there is an index, and that it opens.
 fn index(
     source: &SourceArgs,
     status: &Status,
@@ -372,7 +370,6 @@ fn index(
     }
 }
 
-/// Checks that the index can be written at its location.
 fn storage(status: &Status, listing: &Listing) -> Vec<Check> {
     let directory = nearest_existing(&status.directory);
     let path = directory.display();
@@ -402,7 +399,6 @@ fn nearest_existing(directory: &Path) -> &Path {
     directory.ancestors().find(|above| above.symlink_metadata().is_ok()).unwrap_or(Path::new("."))
 }
 
-/// Check of the free bytes against those that an index will approximately need.
 fn space(free: u64, needed: u64) -> Check {
     let found = format!("{} free; an index takes about {}", HumanBytes(free), HumanBytes(needed));
     let advice = "free some space, or name a directory on another disk with --index";
@@ -428,7 +424,6 @@ fn terminal(settings: &Settings) -> Check {
     }
 }
 
-/// Check of the record of searches.
 fn searches() -> Check {
     match log::state() {
         Err(error) => Check::warning("log", format!("{error:#}"), "set it to record searches"),

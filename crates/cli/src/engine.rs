@@ -63,7 +63,6 @@ mod connected {
     }
 
     impl Upload {
-        /// Text for people.
         pub fn sentence(&self) -> String {
             let Self { tree, stored_files, stored_units, resumed_files, removed_files, took_ms } = self;
             if *stored_files + resumed_files + removed_files == 0 {
@@ -141,7 +140,6 @@ mod connected {
         /// Maximum time of a read during a search: less than that of a request.
         const PATIENCE: Duration = Duration::from_secs(10);
 
-        /// Trees that an engine keeps.
         pub struct EngineTrees(pub Reader);
 
         /// Opens the trees of an engine, of which at most `max_bytes` are kept in memory.

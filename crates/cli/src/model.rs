@@ -31,7 +31,6 @@ impl From<RerankArgs> for Rerank {
     }
 }
 
-/// The parser of `--quality`.
 pub fn quality_parser() -> impl TypedValueParser<Value = Quality> {
     let values = [
         PossibleValue::new("auto").help(

@@ -39,7 +39,6 @@ pub struct FilterArgs {
     no_vendored: bool,
 }
 
-/// A value of `--kind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KindFilter {
     Unit(UnitKind),
@@ -162,7 +161,6 @@ enum Format {
     JsonLines,
 }
 
-/// Form in which commits are printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum CommitFormat {
     Nothing,
@@ -196,14 +194,12 @@ impl OutputArgs {
         })
     }
 
-    /// Prints only errors if that was requested.
     pub fn quieten(&self) {
         if self.quiet {
             output::be_quiet();
         }
     }
 
-    /// The layout for the settings of a tree.
     pub fn layout(&self, settings: &Settings) -> Layout {
         let format = match self {
             Self { quiet: true, .. } => Format::Nothing,
@@ -233,7 +229,6 @@ impl OutputArgs {
 }
 
 impl Layout {
-    /// Parts of results that are shown.
     pub fn shown(&self) -> DisplayOptions {
         let excerpt = match (self.format, self.lines) {
             (Format::Vimgrep, _) => Excerpt::Declaration,
@@ -253,7 +248,6 @@ impl Layout {
     }
 }
 
-/// Messages about results.
 pub struct Words<'a> {
     /// If there are none.
     pub nothing: &'a str,
@@ -301,7 +295,6 @@ pub fn print<Q: Serialize>(
     Ok(if found { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Text for people.
 fn text(result: &ResultView, layout: &Layout, matches: &impl Fn(&str) -> Vec<Range<usize>>) -> String {
     let Some(unit) = &result.unit else { return String::new() };
     let hit = HitView {

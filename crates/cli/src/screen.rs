@@ -90,7 +90,6 @@ pub fn paste(input: &mut Input, text: &str) {
     }
 }
 
-/// Draws the line that is typed, with the cursor in it.
 pub fn draw_input(frame: &mut Frame, area: Rect, input: &Input) {
     let width = area.width.saturating_sub(PROMPT.len() as u16 + 1);
     let scrolled = input.visual_scroll(width.into());

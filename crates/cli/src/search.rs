@@ -84,7 +84,6 @@ fn named(ranking: NamedRanking) -> PossibleValue {
     PossibleValue::new(ranking.name).help(ranking.about)
 }
 
-/// Runs `quarry search`.
 pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     args.output.quieten();
     if let Some(path) = args.query.take_if(|query| !args.patterns.is_empty() && Path::new(query).exists()) {

@@ -220,7 +220,6 @@ fn run_from(url: &str, mut args: ServeArgs) -> anyhow::Result<ExitCode> {
     run_pages(server)
 }
 
-/// The trees that are served, and how they are indexed.
 struct Served {
     session: Arc<Session>,
     choice: OpenChoice,
@@ -256,12 +255,10 @@ impl Served {
         self.paths.iter().map(name).collect()
     }
 
-    /// Workspaces that answer agents, one for each tree.
     fn workspaces(&self) -> Vec<Workspace> {
         self.paths.iter().map(|path| Workspace::new(vec![path.clone()], self.choice.clone())).collect()
     }
 
-    /// The directories of the indexes.
     fn indexes(&self) -> anyhow::Result<Vec<PathBuf>> {
         let index = |(path, options): (&PathBuf, &OpenOptions)| {
             let directory = Index::status(path, options)?.directory;
@@ -270,7 +267,6 @@ impl Served {
         self.paths.iter().zip(&self.options).map(index).collect()
     }
 
-    /// Keeps the index fresh until it is time to stop.
     fn follow(
         &self,
         trees: &Trees,
@@ -322,7 +318,6 @@ impl Served {
         }
     }
 
-    /// Options for the files that are found in each tree.
     fn walks(&self) -> Vec<(PathBuf, WalkOptions)> {
         let walk = |(path, options): (&PathBuf, &OpenOptions)| {
             Some((path.clone(), Index::found(path, options).ok()?))

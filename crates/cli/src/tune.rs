@@ -219,7 +219,6 @@ fn recipe(args: &TuneArgs, n_pairs: usize, begin: &StaticWeights) -> anyhow::Res
     changed(table, &args.settings)
 }
 
-/// Trains the model further.
 fn trained(args: &TuneArgs, pairs: &[FunctionPair], begin: &StaticWeights) -> anyhow::Result<StaticWeights> {
     let recipe = recipe(args, pairs.len(), begin)?;
     let bar = progress::Progress::new("training", 0);

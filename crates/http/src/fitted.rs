@@ -47,7 +47,6 @@ impl<Q> Fitted<Q> {
         self.answer.results.iter().map(n_bytes).sum()
     }
 
-    /// The results, and everything else.
     pub(crate) fn into_results(self) -> (Vec<ResultView>, AnswerEnd<Q>) {
         self.answer.into_parts()
     }

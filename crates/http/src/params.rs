@@ -166,12 +166,10 @@ impl Params {
         Self(self.0.iter().filter(|(known, _)| known != name).cloned().collect())
     }
 
-    /// All with their values.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// A link to `path` with these parameters.
     pub(crate) fn link(&self, path: &str) -> String {
         if self.0.is_empty() {
             return path.to_owned();

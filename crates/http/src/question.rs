@@ -131,7 +131,6 @@ pub(crate) fn query(params: &Params) -> Result<&str, Problem> {
     Ok(query)
 }
 
-/// Position of a unit.
 pub(crate) struct Position {
     pub root: usize,
     pub path: String,

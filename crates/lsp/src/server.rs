@@ -104,7 +104,6 @@ enum Stage {
     ShutDown,
 }
 
-/// State shared by all threads.
 struct Shared<O> {
     folders: Folders<O>,
     outbox: Outbox,
@@ -445,7 +444,6 @@ impl<O: Opener> Server<O> {
     }
 }
 
-/// The requests that are answered.
 const METHODS: [&str; 8] = [
     "workspace/symbol",
     "workspace/executeCommand",

@@ -15,7 +15,6 @@ const N_SUGGESTIONS: usize = 3;
 /// The part of the tree that a path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TreePath {
-    /// All of it.
     Root,
     /// A directory, relative to the root.
     Directory(String),

@@ -17,10 +17,8 @@ const MAX_ROOTS: usize = 64;
 /// Maximum time that calls wait for the roots of a client that has announced some.
 const ROOTS_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Makes the workspace of some trees.
 type MakeWorkspace = dyn Fn(Vec<PathBuf>) -> Workspace + Send + Sync;
 
-/// The trees of a server.
 pub struct Trees {
     given: Vec<PathBuf>,
     make: Option<Box<MakeWorkspace>>,

@@ -68,7 +68,6 @@ struct NamedTree {
     root: PathBuf,
 }
 
-/// Receives the notices of opening an index.
 type NoticeObserver = dyn Fn(Notice) + Send + Sync;
 
 /// Receives searches, and what is read of their results.
@@ -83,7 +82,6 @@ pub struct Tokens {
     pub of_file: Option<usize>,
 }
 
-/// A search that was made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Searched {
     /// The directory that paths of results are relative to.
@@ -95,7 +93,6 @@ pub struct Searched {
     pub opened: Option<usize>,
 }
 
-/// A result of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchedUnit {
     /// Path relative to the root of the search.
@@ -112,7 +109,6 @@ impl SearchedUnit {
     }
 }
 
-/// The progress of a call that builds an index.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
     /// Approximate fraction of the work that is done, 0 to 1.

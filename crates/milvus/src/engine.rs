@@ -2,7 +2,6 @@
 
 use crate::EngineError;
 
-/// Namespace of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Space {
     /// A few small ones for each tree.
@@ -41,7 +40,6 @@ pub struct UnitRow {
     pub kind: String,
     /// The symbol that it defines, folded; empty if it defines none.
     pub symbol: String,
-    /// Its vector.
     pub dense: Vec<f32>,
     /// Weights of its terms, ascending by the terms' numbers.
     pub sparse: Vec<(u32, f32)>,

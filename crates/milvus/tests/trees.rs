@@ -277,7 +277,6 @@ impl Engine for Faulty<'_> {
     }
 }
 
-/// Changes every file of a tree.
 fn change(tree: &Path, text: &str) {
     for entry in fs::read_dir(tree).unwrap() {
         let path = entry.unwrap().path();

@@ -51,7 +51,6 @@ enum Bits {
     Four,
 }
 
-/// Runs `quarry model convert`.
 pub fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
     if let (Some(bits), Some(texts)) = (args.bits, &args.texts) {
         return quantize(args, bits, texts);

@@ -106,7 +106,6 @@ impl Labels {
         crate::access::bytes(given).is_some_and(|given| self.code(purpose, text).verify_slice(&given).is_ok())
     }
 
-    /// Sender of a request.
     fn visitor(&self, headers: &HeaderMap) -> Result<Visitor, Problem> {
         let stranger = || {
             Problem::new(
@@ -157,7 +156,6 @@ enum Visitor {
     Organizer,
 }
 
-/// Handler state.
 #[derive(Clone)]
 pub(crate) struct LabelsApp {
     labels: Arc<Labels>,
@@ -264,7 +262,6 @@ async fn last(State(app): State<LabelsApp>, headers: HeaderMap) -> Result<Respon
     Ok(shown(&pages::ItemPage { labels: &app.labels, person: &person, item, stage, before: Some(said) }))
 }
 
-/// Fields of a submitted form.
 #[derive(Deserialize)]
 struct Sent {
     item: i64,
@@ -409,7 +406,6 @@ async fn progress_stream(State(app): State<LabelsApp>, headers: HeaderMap) -> Re
     app.progress.stream()
 }
 
-/// Shows the progress of the judge of the plan.
 async fn status(State(app): State<LabelsApp>, headers: HeaderMap) -> Page {
     app.labels.organizer(&headers)?;
     Ok(page(pages::organizers("Judge", "/status/stream", &app.status.now().await?)))

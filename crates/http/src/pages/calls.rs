@@ -25,7 +25,6 @@ const MAX_DOCUMENTED_BYTES: usize = 400_000;
 /// Calls that are listed in place, and bytes of the longest line.
 const MAX_IN_PLACE: usize = 40;
 
-/// Callers and callees of a definition.
 pub(crate) async fn calls(State(app): State<App>, params: Params) -> Page {
     let is_in_place = is_fragment(&params);
     let way: Vec<Position> = params

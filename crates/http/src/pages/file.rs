@@ -32,7 +32,6 @@ const LINES_BEFORE: usize = 20;
 /// Bytes of the HTML of the outline.
 const MAX_OUTLINE_BYTES: usize = 12_000;
 
-/// A file that can be shown.
 pub(super) enum ShownFile<'a> {
     Indexed(IndexedFile<'a>),
     Unindexed(UnindexedFile<'a>),

@@ -107,7 +107,6 @@ pub(crate) async fn history(
     Ok(Html(html.await?))
 }
 
-/// Commits by a query.
 pub(crate) async fn commits(State(app): State<App>, params: Params) -> Page {
     let found = find_commits(&app, &params).await?;
     let body = html! {

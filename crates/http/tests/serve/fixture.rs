@@ -50,7 +50,6 @@ pub(crate) struct Served {
     directories: Vec<TempDir>,
 }
 
-/// Options of starting a server.
 #[derive(Default)]
 pub(crate) struct Start<'a> {
     pub token: Option<&'a str>,
@@ -63,7 +62,6 @@ pub(crate) struct Start<'a> {
     pub max_open: Option<u64>,
 }
 
-/// An answer.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub status: u16,
@@ -82,7 +80,6 @@ impl Reply {
     }
 }
 
-/// The directories of the user whose indexes are served.
 fn user(directories: &[TempDir]) -> UserDirectories {
     UserDirectories::below(&directories[0].path().join("user"))
 }

@@ -42,9 +42,7 @@ fn a_long_text_of_unknown_words_is_held_back() {
 fn languages_globs_and_kinds_narrow_a_search() {
     let fixture = shop();
     let search = |options: &[&str]| {
-        let mut arguments = vec!["search", "total of the prices in a cart", "--json"];
-        arguments.extend(options);
-        fixture.json(&arguments)
+        fixture.json(&[&["search", "total of the prices in a cart", "--json"], options].concat())
     };
     let all = search(&[]);
     assert!(paths(&all).contains(&"tests/test_cart.py") && paths(&all).contains(&"shop/cart.rs"), "{all}");
@@ -342,9 +340,7 @@ fn an_index_can_be_searched_as_it_is() {
     fixture.run("index");
     fixture.write("tree/new.py", "def zebra_unicorn():\n    pass\n");
     let search = |options: &[&str]| {
-        let mut arguments = vec!["search", "zebra_unicorn", "-l", "--threshold", "0"];
-        arguments.extend(options);
-        fixture.stdout(&arguments)
+        fixture.stdout(&[&["search", "zebra_unicorn", "-l", "--threshold", "0"], options].concat())
     };
     assert!(!search(&["--no-index-update"]).contains("new.py"));
     assert!(search(&[]).starts_with("new.py\n"));
@@ -355,9 +351,7 @@ fn settings_of_the_tree_are_defaults_of_a_search() {
     let fixture = shop();
     fixture.write("tree/.quarry.toml", "limit = 1\nglobs = [\"!tests/**\"]\n");
     let count = |options: &[&str]| {
-        let mut arguments = vec!["search", "total prices cart", "--json"];
-        arguments.extend(options);
-        let answer = fixture.json(&arguments);
+        let answer = fixture.json(&[&["search", "total prices cart", "--json"], options].concat());
         assert!(paths(&answer).iter().all(|path| !path.starts_with("tests/")), "{answer}");
         paths(&answer).len()
     };
@@ -377,9 +371,8 @@ fn settings_of_the_tree_are_defaults_of_a_search() {
 fn a_ranking_is_chosen_by_name_on_the_command_line_or_in_the_settings() {
     let fixture = shop();
     let scores = |options: &[&str]| {
-        let mut arguments = vec!["search", "total prices cart", "--threshold", "0", "--json"];
-        arguments.extend(options);
-        let answer = fixture.json(&arguments);
+        let answer =
+            fixture.json(&[&["search", "total prices cart", "--threshold", "0", "--json"], options].concat());
         let results = answer["results"].as_array().unwrap().clone();
         results.iter().map(|result| result["score"].clone()).collect::<Vec<_>>()
     };

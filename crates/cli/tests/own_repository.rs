@@ -87,9 +87,8 @@ fn one_object_holds_every_variant_and_proxy() {
 fn hidden_documentation_is_not_found_by_its_words() {
     let fixture = fixture();
     let ndcg = |arguments: &[&str]| {
-        let mut all = vec!["eval", "repo", "--proxies", "docstring", "--json"];
-        all.extend(arguments);
-        let report = fixture.json(&all);
+        let report =
+            fixture.json(&[&["eval", "repo", "--proxies", "docstring", "--json"], arguments].concat());
         let variants = report["proxies"][0]["variants"].as_array().unwrap();
         let bm25 = variants.iter().find(|variant| variant["name"] == "bm25").unwrap();
         bm25["ndcg@10"].as_f64().unwrap()

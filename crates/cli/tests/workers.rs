@@ -91,20 +91,17 @@ fn kills_of_workers_server_and_run_lose_nothing() {
 #[test]
 fn a_worker_that_cannot_work_says_why() {
     let fixture = Fixture::new();
-    let worker = |arguments: &[&str]| {
-        fixture.run(&[&["worker", "--nats", "nats://localhost:1", "--programs", "0"], arguments].concat())
-    };
-    check_error(
-        &worker(&["--model", "http://localhost:1/v1=QUARRY_TEST_NO_SUCH_KEY"]),
-        "QUARRY_TEST_NO_SUCH_KEY",
-    );
-    check_error(&worker(&["--model", "http://localhost:1/v1="]), "environment variable");
+    let worker =
+        |model: &str| fixture.run(&format!("worker --nats nats://localhost:1 --programs 0 --model {model}"));
+    let unknown = "QUARRY_TEST_NO_SUCH_KEY";
+    check_error(&worker(&format!("http://localhost:1/v1={unknown}")), unknown);
+    check_error(&worker("http://localhost:1/v1="), "environment variable");
     for key in ["sk-live-0123456789abcdef", "hf_0123456789abcdefABCDEF"] {
-        let refused = worker(&["--model", &format!("http://localhost:1/v1={key}")]);
+        let refused = worker(&format!("http://localhost:1/v1={key}"));
         check_error(&refused, "environment variable");
         assert!(!stderr(&refused).contains(key), "{}", stderr(&refused));
     }
-    check_error(&worker(&["--model", "localhost:1"]), "http://");
+    check_error(&worker("localhost:1"), "http://");
     fixture.check_error("worker --nats http://localhost --programs 0", "nats://localhost:4222");
     let Some(nats) = Nats::start() else { return };
     fixture.check_error(&["worker", "--nats", &nats.url(), "--programs", "0"], "--model");

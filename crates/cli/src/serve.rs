@@ -161,7 +161,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let (paths, options) = (served.paths.clone(), served.options.clone());
     let status = move |number: usize| Index::status(&paths[number], &options[number]);
     let model = Arc::clone(&served.model);
-    let trees = Trees::new(&served.names()?, defaults, args.links, Box::new(status), model);
+    let trees = Trees::new(&served.names(), defaults, args.links, Box::new(status), model);
     let trees = Arc::new(trees.with_pool(pool).with_session(Arc::clone(&served.session)));
     let ListenArgs { listen, hosts, behind_proxy } = args.listen;
     let server =
@@ -230,8 +230,7 @@ struct Served {
 }
 
 impl Served {
-    fn new(source: SourcesArgs) -> anyhow::Result<Self> {
-        let mut source = source;
+    fn new(mut source: SourcesArgs) -> anyhow::Result<Self> {
         source.make_absolute()?;
         let paths = source.paths();
         let settings: Vec<Settings> =
@@ -247,10 +246,9 @@ impl Served {
     }
 
     /// Names of the trees for people: the last parts of their paths.
-    fn names(&self) -> anyhow::Result<Vec<String>> {
+    fn names(&self) -> Vec<String> {
         let name = |path: &PathBuf| {
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-            Ok(name.unwrap_or_else(|| "root".to_owned()))
+            path.file_name().map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned())
         };
         self.paths.iter().map(name).collect()
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, SystemTime};
 
-use crate::fixture::{Fixture, assert_private, check_error, stderr, stdout};
+use crate::fixture::{Fixture, assert_private, stderr, stdout};
 use quarry_test_support::model_server::{Reply, Server};
 use serde_json::{Value, json};
 

@@ -102,13 +102,11 @@ fn conventions_are_options() {
 fn means_over_queries_without_an_answer_are_reported() {
     let fixture =
         Fixture::with(&[("qrels", "q1 0 a 1\nq2 0 a 0\n"), ("run", "q1 Q0 a 1 2 x\nq2 Q0 a 1 2 x\n")]);
-    let score = |more: &str| fixture.run(&format!("eval score --qrels qrels --run run --json{more}"));
-    assert!(
-        score("").stderr.contains("without a relevant document, counted as 0: 1 of 2 queries"),
-        "{}",
-        score("").stderr
-    );
-    assert_eq!(score(" --queries with-positive").stderr, "");
+    let warned =
+        |more: &str| stderr(&fixture.run(&format!("eval score --qrels qrels --run run --json{more}")));
+    let warning = warned("");
+    assert!(warning.contains("without a relevant document, counted as 0: 1 of 2 queries"), "{warning}");
+    assert_eq!(warned(" --queries with-positive"), "");
 }
 
 #[test]

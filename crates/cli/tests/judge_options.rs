@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::fixture::{Fixture, can_run, check_error, layouts, stderr, stdout};
+use crate::fixture::{Fixture, can_run, layouts, stderr, stdout};
 use quarry_test_support::model_server::{Reply, Seen, Server, completion};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! `quarry eval repo` on a small tree.
 
-use crate::fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::{Fixture, stderr, stdout};
 use serde_json::Value;
 
 /// Functions with documentation, and a test of each.

@@ -4,7 +4,7 @@ use std::fs;
 #[cfg(feature = "transformers")]
 use std::path::Path;
 
-use crate::fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::{Fixture, stderr, stdout};
 #[cfg(feature = "transformers")]
 use quarry_test_support::files::copy;
 use serde_json::Value;

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use crate::fixture::file_server::{kill_after, serve};
-use crate::fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::{Fixture, check_error, stderr};
 
 const LENGTH: usize = 4_000_000;
 

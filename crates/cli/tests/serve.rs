@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::fixture::{self, Arguments, Fixture, check_error, stdout};
+use crate::fixture::{self, Arguments, Fixture, stdout};
 use quarry_judge::Ledger;
 use quarry_judge::ledger::FormReply;
 

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use crate::fixture::{Fixture, Running, check_error, stderr, stdout};
+use crate::fixture::{Fixture, Running, stderr, stdout};
 use serde_json::Value;
 
 #[test]
@@ -208,7 +208,7 @@ fn check_error_of_doctor(fixture: &Fixture, arguments: &[&str], name: &str) {
 }
 
 struct Watch {
-    _process: Running,
+    process: Running,
     lines: Receiver<String>,
 }
 
@@ -221,7 +221,7 @@ impl Watch {
         std::thread::spawn(move || {
             stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
-        Self { _process: Running(process), lines }
+        Self { process: Running(process), lines }
     }
 
     /// Result of the next refresh.
@@ -278,7 +278,7 @@ fn a_watch_has_the_reranker_read_units_in_the_background() {
     // One thread gives way to all others.
     #[cfg(target_os = "linux")]
     {
-        let threads = fs::read_dir(format!("/proc/{}/task", watch.process.id())).unwrap();
+        let threads = fs::read_dir(format!("/proc/{}/task", watch.process.0.id())).unwrap();
         let stats = threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("stat")).unwrap());
         // The 19th field; the second one, in parentheses, may have spaces.
         let niceness =
@@ -293,8 +293,8 @@ fn a_watch_ends_when_it_is_interrupted() {
     let fixture = Fixture::new();
     let mut watch = Watch::start(&fixture, &[]);
     watch.next();
-    let pid = watch.process.id().to_string();
+    let pid = watch.process.0.id().to_string();
     assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-    assert_eq!(watch.process.wait().unwrap().code(), Some(0));
+    assert_eq!(watch.process.0.wait().unwrap().code(), Some(0));
     assert_eq!(fixture.json("status --json")["fresh"], true);
 }

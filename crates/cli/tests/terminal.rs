@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::fixture::{Fixture, stderr, stdout};
+use crate::fixture::Fixture;
 
 /// Sets the title of a window; in two spellings.
 const TITLE: &str = "\x1b]0;owned\x07";

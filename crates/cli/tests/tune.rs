@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::{Fixture, stderr, stdout};
 use quarry_test_support::files::contents_below;
 use serde_json::{Value, json};
 

@@ -91,9 +91,8 @@ mod connected {
         let engine = connect(url, UPLOAD_PATIENCE)?;
         let bar = Progress::new("uploading", 0);
         let mut show = |Event::Stored { done, total }: Event| bar.set(done as u64, total as u64);
-        let uploaded = quarry_milvus::upload(&engine, (&tree, &root.to_string_lossy()), index, &mut show);
+        let uploaded = quarry_milvus::upload(&engine, (&tree, &root.to_string_lossy()), index, &mut show)?;
         bar.finish_and_clear();
-        let uploaded = uploaded?;
         Ok(Upload {
             tree,
             stored_files: uploaded.stored_files,

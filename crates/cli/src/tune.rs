@@ -227,7 +227,6 @@ fn trained(args: &TuneArgs, pairs: &[FunctionPair], begin: &StaticWeights) -> an
         Progress::Step { step, .. } => bar.set_done(step),
         Progress::Validated { .. } => {}
     })?;
-    bar.finish_and_clear();
     Ok(weights)
 }
 
@@ -263,6 +262,5 @@ fn ask(
             Asking::Asked => bar.inc(1),
         },
     )?;
-    bar.finish_and_clear();
     Ok(values)
 }

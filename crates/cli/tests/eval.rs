@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write as _;
 
 use crate::fixture::{self, CODES, Fixture, PAIRS, stderr, stdout};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 mod layouts;
 
@@ -152,7 +152,7 @@ fn the_next_judgments_could_change_the_order_of_runs() {
     let report = printed(&fixture, &format!("{words} --json"), 1);
     assert!(!report["stable"].as_bool().unwrap() && report["certainty"].as_f64().unwrap() < 0.95, "{report}");
     assert_eq!((report["pairs"].as_array().unwrap().len(), report["unknown"].as_u64()), (3, Some(11)));
-    assert_eq!(report["price"], serde_json::json!([0.03, 0.11]));
+    assert_eq!(report["price"], json!([0.03, 0.11]));
     let next = fs::read_to_string(fixture.path("tree/next.tsv")).unwrap();
     assert_eq!(next.lines().count(), 3);
     assert!(next.starts_with(&format!("{}\t", report["pairs"][0]["query"].as_str().unwrap())), "{next}");
@@ -226,7 +226,7 @@ fn agreement_of_raters_is_one_table() {
     let text = fixture.stdout("eval agreement ratings.csv --unit-column pair --level ordinal");
     assert!(text.contains("Kendall's tau-b") && text.contains("bob, model"), "{text}");
     let found = json(&fixture, "eval agreement labels.tsv --json");
-    assert_eq!(found["labels"], serde_json::json!(["no", "yes"]));
+    assert_eq!(found["labels"], json!(["no", "yes"]));
     assert!(found.get("cronbach_alpha").is_none() && found["fleiss_kappa"].is_number(), "{found}");
     let message = "labels.tsv:2: expected a number or nothing as ann";
     fixture.check_error("eval agreement labels.tsv --level interval", message);
@@ -301,16 +301,13 @@ fn the_weight_of_a_reranker_is_cross_validated() {
     let fixture = repositories();
     let arguments = "eval tune table.tsv --repos repos --reranking --model best --llm cache=false --json";
     let report = json(&fixture, arguments);
-    assert_eq!(report["parameters"], serde_json::json!(["rerank_function", "rerank_file"]));
-    assert!(report.get("confidence").is_none() && report["ablation"] == serde_json::json!([]));
+    assert_eq!(report["parameters"], json!(["rerank_function", "rerank_file"]));
+    assert!(report.get("confidence").is_none() && report["ablation"] == json!([]));
     let folds = report["cross_validation"]["folds"].as_array().unwrap();
     assert_eq!(folds.len(), 1);
     assert_eq!(folds[0]["off_ndcg"], report["without"][0]["ndcg"]);
     // Both find everything, so that nothing differs.
-    assert_eq!(
-        (&report["without"][0]["ndcg"], &report["p"]),
-        (&serde_json::json!(1.0), &serde_json::json!(1.0))
-    );
+    assert_eq!((&report["without"][0]["ndcg"], &report["p"]), (&json!(1.0), &json!(1.0)));
 }
 
 #[test]
@@ -505,7 +502,7 @@ fn protocols_are_run_and_listed() {
     assert!((part["metrics"]["mrr"].as_f64().unwrap() - (1.0 + 1.0 + 0.5) / 3.0).abs() < 1e-12, "{report}");
     assert!(part["intervals"]["mrr"][0].is_number());
     assert_eq!(report["discrepancies"][1]["number"].as_str(), Some("C11"));
-    assert_eq!(report["options"], serde_json::json!({"as_released": true}));
+    assert_eq!(report["options"], json!({"as_released": true}));
     let values = fs::read_to_string(fixture.path("tree/values")).unwrap();
     assert_eq!(values.lines().count(), 3);
     assert!(values.starts_with("{\"part\":\"all\",\"query\":\"q-1\",\"metrics\":{"), "{values}");
@@ -547,9 +544,10 @@ fn verdicts_are_handed_in_and_measures_are_compared_for_steadiness() {
     let web = r#"[{"idx":"w-1","doc":"sort list","code":"def sort_list(xs)"},
         {"idx":"w-2","doc":"sort list","code":"def parse(text)"}]"#;
     let report = |a: f64, b: f64| {
-        let part = |(n, mrr): (usize, f64)| serde_json::json!({"name": format!("{n} positives"), "metrics": {"mrr": mrr}});
+        let part =
+            |(n, mrr): (usize, f64)| json!({"name": format!("{n} positives"), "metrics": {"mrr": mrr}});
         let parts = [(2, a), (3, b), (4, b), (5, a)].map(part);
-        serde_json::json!({ "parts": parts }).to_string()
+        json!({ "parts": parts }).to_string()
     };
     let fixture = Fixture::with(&[
         ("web.json", web),

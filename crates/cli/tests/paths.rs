@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::fixture::{Fixture, stderr, stdout};
 #[cfg(feature = "transformers")]
 use quarry_test_support::files::copy;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[test]
 fn a_named_file_is_searched_although_all_files_around_it_became_ignored() {
@@ -44,8 +44,8 @@ fn the_reason_for_skipping_a_named_file_is_reported_with_and_without_an_enclosin
     fixture.write("tree/sub/malformed.ipynb", "{");
     fixture.write("tree/sub/large.py", &"socket = 1\n".repeat(200_000));
     fixture.write("tree/sub/good.py", &"socket = 1\n".repeat(20));
-    let cell = serde_json::json!({"cell_type": "code", "source": "socket = 1\n".repeat(200_000)});
-    fixture.write("tree/sub/large.ipynb", &serde_json::json!({"cells": [cell]}).to_string());
+    let cell = json!({"cell_type": "code", "source": "socket = 1\n".repeat(200_000)});
+    fixture.write("tree/sub/large.ipynb", &json!({"cells": [cell]}).to_string());
     for _ in 0..2 {
         for (arguments, words) in [
             (&["sub/malformed.ipynb"][..], "sub/malformed.ipynb: nothing to index; it is malformed"),
@@ -82,7 +82,7 @@ fn a_search_that_fails_leaves_nothing() {
         fixture.check_error(&format!("search 'open a socket' {path} --index ../made"), "nothing to index");
         fixture.check_error(&format!("search 'open a socket' {path} --index ../named"), "nothing to index");
     }
-    assert_eq!(fixture.json("cache list --json")["entries"], serde_json::json!([]));
+    assert_eq!(fixture.json("cache list --json")["entries"], json!([]));
     assert!(!fixture.path("made").exists());
     assert_eq!(fs::read_dir(fixture.path("named")).unwrap().count(), 0, "it was there before");
     // An index that is there stays.
@@ -141,10 +141,7 @@ fn remembered_settings_are_shown() {
     );
     assert_eq!(setting(".", "max_bytes")["value"], 2000);
     let nothing = fixture.json("status --json")["holds"]["remembered"].clone();
-    assert_eq!(
-        nothing,
-        serde_json::json!({"model": null, "max_bytes": null, "hidden": null, "ignored": null})
-    );
+    assert_eq!(nothing, json!({"model": null, "max_bytes": null, "hidden": null, "ignored": null}));
 
     fixture.run(&format!("index --model {model} --max-bytes 3000 --hidden"));
     for path in [".", "http"] {
@@ -158,7 +155,7 @@ fn remembered_settings_are_shown() {
     let text = fixture.stdout("config");
     assert!(text.contains(&model) && text.contains("index"), "{text}");
     let holds = fixture.json("status --json")["holds"].clone();
-    let expected = serde_json::json!({"model": model, "max_bytes": 3000, "hidden": true, "ignored": null});
+    let expected = json!({"model": model, "max_bytes": 3000, "hidden": true, "ignored": null});
     assert_eq!(holds["remembered"], expected);
     let text = fixture.stdout("status");
     assert!(text.contains(&format!("options  --model {model} --max-bytes 3000 --hidden\n")), "{text}");

@@ -68,9 +68,9 @@ pub fn run(args: &NegativesArgs) -> anyhow::Result<()> {
         .collect();
     let options = Options { count: args.count, depth: args.depth, maximum_share: args.maximum_share };
     let bar = Progress::new("pairs", pairs.len());
-    let found = mine(&pairs, &args.method, &models, &*judge, options, &mut |n| bar.inc(n as u64));
+    let Negatives { of_pairs, left_out } =
+        mine(&pairs, &args.method, &models, &*judge, options, &mut |n| bar.inc(n as u64))?;
     bar.finish_and_clear();
-    let Negatives { of_pairs, left_out } = found?;
     let codes: Vec<Vec<Value>> = of_pairs
         .iter()
         .map(|negatives| negatives.iter().map(|&number| pairs[number].code.into()).collect())

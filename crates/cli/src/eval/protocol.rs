@@ -202,9 +202,7 @@ impl MeasuredMethod for ShownMethod<'_> {
     fn prepare(&self, corpus: Corpus<'_>) -> Result<Prepared, EvalError> {
         let n_embeddings = corpus.documents.len() * self.method.n_embeddings();
         let bar = progress::Progress::new("embedding", n_embeddings);
-        let prepared = self.method.prepare(corpus, self.models, &mut |n| bar.inc(n as u64))?;
-        bar.finish_and_clear();
-        Ok(prepared)
+        self.method.prepare(corpus, self.models, &mut |n| bar.inc(n as u64))
     }
 
     fn search(
@@ -213,10 +211,7 @@ impl MeasuredMethod for ShownMethod<'_> {
         checkouts: &[PathBuf],
     ) -> Result<RepoSearchScores, EvalError> {
         let bar = progress::Progress::new("searching", repositories.len());
-        let scores =
-            repo_search::evaluate(repositories, checkouts, self.method, self.models, |_| bar.inc(1))?;
-        bar.finish_and_clear();
-        Ok(scores)
+        repo_search::evaluate(repositories, checkouts, self.method, self.models, |_| bar.inc(1))
     }
 }
 

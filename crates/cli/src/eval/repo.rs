@@ -248,12 +248,10 @@ fn with_bar<T>(
     let queries: usize = sets.iter().map(|set| set.questions.queries.len()).sum();
     let bar = progress::Progress::new("indexing and asking", queries * variants.len());
     bar.show();
-    let result = work(&|progress| match progress {
+    work(&|progress| match progress {
         Progress::Indexing => bar.show(),
         Progress::Asked => bar.inc(1),
-    });
-    bar.finish_and_clear();
-    result
+    })
 }
 
 fn write(directory: &Path, repository: &Repository<'_>, sets: &[QuerySet]) -> anyhow::Result<ExitCode> {

@@ -27,9 +27,8 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     let bar = progress::Progress::new("generating", usize::try_from(queries).unwrap_or(usize::MAX));
-    let result = judging.generate(&stop, &|| bar.inc(1));
+    let generation = judging.generate(&stop, &|| bar.inc(1))?;
     bar.finish_and_clear();
-    let generation = result?;
     let spent = judging.ledger().0.spent()?[0];
     output::note(&format!("booked with this ledger: {spent}"));
     args.layout.print(&generation, || sections(&generation))

@@ -180,9 +180,7 @@ impl CallsPage<'_> {
             .all("via")
             .iter()
             .fold(Params::default(), |params, via| params.and("via", via))
-            .with("tree", self.shown.name_of(hit.root))
-            .with("path", &hit.path)
-            .with("line", &hit.start_line.to_string())
+            .at(self.shown.name_of(hit.root), &hit.path, hit.start_line)
             .link("/calls");
         html! { a href=(address) title={ "Calls of " (hit.name) } { (text) } }
     }
@@ -198,9 +196,7 @@ impl CallsPage<'_> {
                     @let address = all[..at]
                         .iter()
                         .fold(Params::default(), |params, via| params.and("via", via))
-                        .with("tree", self.shown.name_of(*root))
-                        .with("path", path)
-                        .with("line", &line.to_string())
+                        .at(self.shown.name_of(*root), path, *line)
                         .link("/calls");
                     a href=(address) { @if let Some(hit) = &hit { (hit.name) } @else { (path) } }
                     span .separator aria-hidden="true" { "→" }

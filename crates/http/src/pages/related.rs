@@ -72,7 +72,7 @@ pub(crate) async fn history(
         let opened = app.related.get(&tree);
         let FileHistory { definitions, commits, n_commits } = opened.file_history(&tree, root, &path, MAX_COMMITS);
         let nothing = Params::default();
-        let position = |line: u32| nothing.with("tree", &name).with("path", &path).with("line", &line.to_string());
+        let position = |line: u32| nothing.at(&name, &path, line);
         let body = html! {
             div .columns {
                 main #main tabindex="-1" {

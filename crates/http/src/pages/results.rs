@@ -300,10 +300,7 @@ impl ResultsShown<'_> {
     fn result(&self, result: &ResultView, unit: &UnitView, hit: &Hit) -> Markup {
         let tree = self.name_of(hit.root);
         let address = |line: u32| file_address(self.params, tree, &result.path, line);
-        let position = Params::default()
-            .with("tree", tree)
-            .with("path", &result.path)
-            .with("line", &unit.start_line.to_string());
+        let position = Params::default().at(tree, &result.path, unit.start_line);
         let is_definition = matches!(unit.kind, "function" | "method" | "type");
         let file = result.path.rsplit('/').next().unwrap_or_default();
         html! {

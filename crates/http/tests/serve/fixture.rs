@@ -74,6 +74,13 @@ impl Reply {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {self:?}"))
     }
 
+    #[track_caller]
+    pub(crate) fn check_problem(&self, status: u16, words: &str) {
+        let found = (self.status, self.header("content-type"));
+        assert_eq!(found, (status, Some("application/problem+json")), "{self:?}");
+        assert!(self.json()["detail"].as_str().unwrap().contains(words), "{self:?}");
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)

@@ -1,6 +1,7 @@
 //! Pages as a browser without scripts sees them.
 
 use quarry_http::CodeLink;
+use serde_json::json;
 
 use crate::fixture::{FILES, Start, serve, serve_all, serve_with};
 
@@ -317,8 +318,8 @@ fn exact_search_is_on_pages_and_in_the_api() {
     let keys = served.get("/complete").json();
     let of =
         |key: &str| keys.as_array().unwrap().iter().find(|one| one["key"] == key).unwrap()["values"].clone();
-    assert_eq!(of("lang"), serde_json::json!(["python", "rust"]));
-    assert_eq!((of("path"), of("tree")), (serde_json::json!(["lib/", "src/"]), serde_json::json!(["shop"])));
+    assert_eq!(of("lang"), json!(["python", "rust"]));
+    assert_eq!((of("path"), of("tree")), (json!(["lib/", "src/"]), json!(["shop"])));
 }
 
 #[test]

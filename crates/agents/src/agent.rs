@@ -330,10 +330,8 @@ mod tests {
                     assert!(!text.contains(placeholder), "{text}");
                 }
                 let path = environment().path(&target.path);
-                assert!(
-                    path.is_absolute() && !path.to_string_lossy().contains(['{', '}', '~', '|']),
-                    "{path:?}"
-                );
+                assert!(path.is_absolute(), "{path:?}");
+                assert!(!path.to_string_lossy().contains(['{', '}', '~', '|']), "{path:?}");
                 assert_eq!(path.starts_with("/project"), target.scope == Scope::Project, "{path:?}");
             }
             // A server without instructions is worth something, and so are instructions for a command; nothing is not.
@@ -373,10 +371,9 @@ mod tests {
     fn the_instructions_say_when_which_search_is_better() {
         for (name, text) in TEXTS.iter().filter(|(_, text)| text.starts_with("## Searching")) {
             let text = text.to_lowercase();
-            assert!(
-                text.contains("grep") && !text.contains("never") && !text.contains("instead of grep"),
-                "{name}"
-            );
+            assert!(text.contains("grep"), "{name}");
+            assert!(!text.contains("never"), "{name}");
+            assert!(!text.contains("instead of grep"), "{name}");
         }
     }
 

@@ -300,7 +300,7 @@ impl Served {
                 // Reported once, however often it is retried.
                 Err(error) => {
                     trees.expect(None);
-                    let now = format!("{:#}", anyhow::Error::from(error));
+                    let now = quarry_text::with_causes(&error);
                     trees.report(Progress { failure: Some(now.clone()), ..Progress::default() });
                     if now != problem {
                         output::note(&format!("{now}; trying again"));

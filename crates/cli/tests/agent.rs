@@ -119,10 +119,8 @@ fn tokens_of_context_are_compared_with_those_of_its_files() {
     let given = fixture.json("context HeaderParser.parse --json");
     let savings = fixture.json("log show --savings --json");
     assert_eq!((&savings["searches"], &savings["tokens_given"]), (&1.into(), &given["tokens"]));
-    assert!(
-        savings["opened"].as_u64().unwrap() >= 1 && savings["tokens_of_files"].as_u64().unwrap() > 10,
-        "{savings}"
-    );
+    assert!(savings["opened"].as_u64().unwrap() >= 1, "{savings}");
+    assert!(savings["tokens_of_files"].as_u64().unwrap() > 10, "{savings}");
     let records = fixture.stdout("log show");
     assert!(records.contains("\"command\":\"context\""), "{records}");
 }

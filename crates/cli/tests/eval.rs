@@ -260,11 +260,8 @@ fn verdicts_are_scored_with_and_without_probabilities() {
     close(&found["classes"]["1"]["recall"], 0.5);
     close(&found["against"]["mcnemar"]["p"], 0.5);
     let text = fixture.stdout("eval verdicts verdicts.csv --against others.csv");
-    assert_eq!(
-        (value_of(&text, "ROC AUC"), value_of(&text, "right only in the other")),
-        ("0.7500", "2"),
-        "{text}"
-    );
+    assert_eq!(value_of(&text, "ROC AUC"), "0.7500", "{text}");
+    assert_eq!(value_of(&text, "right only in the other"), "2", "{text}");
     for (arguments, message) in [
         (
             "eval verdicts wrong.csv",
@@ -317,11 +314,8 @@ fn repositories_are_searched() {
     fixture.run("eval repo-search table.tsv --repos repos --per-query values.csv");
     let rows = fs::read_to_string(fixture.path("tree/values.csv")).unwrap();
     let lines = fs::read_to_string(fixture.path("tree/values")).unwrap();
-    assert!(
-        rows.starts_with("repository,category,query,ndcg,")
-            && rows.lines().count() == 1 + lines.lines().count(),
-        "{rows}"
-    );
+    assert!(rows.starts_with("repository,category,query,ndcg,"), "{rows}");
+    assert!(rows.lines().count() == 1 + lines.lines().count(), "{rows}");
     assert_eq!((report["queries"].as_u64(), report["method"].as_str()), (Some(2), Some("hybrid")));
     assert_eq!(report["metrics"]["ndcg@10"].as_f64(), Some(1.0));
     assert_eq!(report["repositories"][0]["name"].as_str(), Some("demo"));
@@ -507,19 +501,16 @@ fn protocols_are_run_and_listed() {
     assert_eq!(values.lines().count(), 3);
     assert!(values.starts_with("{\"part\":\"all\",\"query\":\"q-1\",\"metrics\":{"), "{values}");
     let text = fixture.stdout(arguments);
-    assert!(
-        text.contains("all         3          4") && text.contains("C11  Only a query's own code"),
-        "{text}"
-    );
+    assert!(text.contains("all         3          4"), "{text}");
+    assert!(text.contains("C11  Only a query's own code"), "{text}");
     let list = fixture.stdout("eval protocol --list");
     assert!(list.lines().count() >= 14 && list.contains("cosqa-plus-v2"), "{list}");
     let one = fixture.stdout("eval protocol csn-mrr --list");
     assert!(one.contains("--pairs") && one.contains("options: --metrics, --seeds, --batch"), "{one}");
     let help = fixture.stdout("eval protocol --help");
-    assert!(
-        help.contains("--statcodesearch") && help.contains("StatCodeSearch") && help.contains("(gecs)"),
-        "{help}"
-    );
+    assert!(help.contains("--statcodesearch"), "{help}");
+    assert!(help.contains("StatCodeSearch"), "{help}");
+    assert!(help.contains("(gecs)"), "{help}");
     for (arguments, message) in [
         (
             "eval protocol cosqa-search --queries pairs.json",

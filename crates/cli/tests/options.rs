@@ -224,10 +224,9 @@ fn files_come_as_json_and_between_nul_bytes_too() {
     sorted.dedup();
     assert_eq!((sorted.len(), n > 2), (n, true), "{files}");
     let first = &files["results"][0];
-    assert_eq!(
-        (&first["rank"], &first["language"], &first["start_line"]),
-        (&1.into(), &"rust".into(), &Value::Null)
-    );
+    assert_eq!(first["rank"], 1);
+    assert_eq!(first["language"], "rust");
+    assert_eq!(first["start_line"], Value::Null);
     let lines = fixture.stdout("search 'total prices cart' -l --jsonl");
     assert_eq!(lines.lines().count(), n);
     let nul = fixture.stdout("search 'total prices cart' -l -0 -k 2");
@@ -360,10 +359,8 @@ fn settings_of_the_tree_are_defaults_of_a_search() {
     fs::create_dir(fixture.path("tree/.git")).unwrap();
     assert_eq!(count(&["shop"]), 1, "below the root of a repository its settings hold");
     let from = fixture.json("config shop --json")["files"][0].clone();
-    assert!(
-        from["path"].as_str().unwrap().ends_with("tree/.quarry.toml") && from["exists"] == true,
-        "{from}"
-    );
+    assert!(from["path"].as_str().unwrap().ends_with("tree/.quarry.toml"), "{from}");
+    assert!(from["exists"] == true, "{from}");
     fixture.check_error("search x --threshold 7", "0 to 1");
 }
 

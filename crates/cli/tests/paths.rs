@@ -135,10 +135,8 @@ fn remembered_settings_are_shown() {
     };
     let index = || fixture.json("status --json")["index"].clone();
     fixture.run("index");
-    assert_eq!(
-        (&setting(".", "model")["value"], &setting(".", "model")["from"]),
-        (&Value::Null, &Value::Null)
-    );
+    assert_eq!(setting(".", "model")["value"], Value::Null);
+    assert_eq!(setting(".", "model")["from"], Value::Null);
     assert_eq!(setting(".", "max_bytes")["value"], 2000);
     let nothing = fixture.json("status --json")["holds"]["remembered"].clone();
     assert_eq!(nothing, json!({"model": null, "max_bytes": null, "hidden": null, "ignored": null}));
@@ -147,10 +145,8 @@ fn remembered_settings_are_shown() {
     for path in [".", "http"] {
         assert_eq!(setting(path, "model")["value"], model.as_str());
         assert_eq!(setting(path, "model")["from"], index());
-        assert_eq!(
-            (&setting(path, "max_bytes")["value"], &setting(path, "max_bytes")["from"]),
-            (&3000.into(), &index())
-        );
+        assert_eq!(setting(path, "max_bytes")["value"], 3000);
+        assert_eq!(setting(path, "max_bytes")["from"], index());
     }
     let text = fixture.stdout("config");
     assert!(text.contains(&model) && text.contains("index"), "{text}");
@@ -186,10 +182,8 @@ fn options_apply_when_the_index_cannot_be_written() {
     };
     let (files, printed) = found(&["--hidden"]);
     assert_eq!(files, ".hidden.py\n", "{printed}");
-    assert!(
-        printed.contains("in memory") && printed.contains("cannot write the index directory"),
-        "{printed}"
-    );
+    assert!(printed.contains("in memory"), "{printed}");
+    assert!(printed.contains("cannot write the index directory"), "{printed}");
     let (files, printed) = found(&["--hidden", "--no-ignore"]);
     assert_eq!(files, ".hidden.py\nout/made.py\n", "{printed}");
     // Without other options, the existing index answers.
@@ -208,10 +202,9 @@ fn the_reason_for_not_writing_an_index_is_printed_once_and_not_with_quiet() {
         let output = fixture.run_without_cache(arguments);
         assert_eq!(stderr(&output).matches("in memory").count(), 1, "{}", stderr(&output));
         let quiet = fixture.run_without_cache(&[arguments, &["-q"]].concat());
-        assert_eq!(
-            (quiet.status.code(), stderr(&quiet).as_str(), stdout(&quiet).as_str()),
-            (Some(0), "", "")
-        );
+        assert_eq!(quiet.status.code(), Some(0));
+        assert_eq!(stderr(&quiet), "");
+        assert_eq!(stdout(&quiet), "");
     }
     let similar = fixture.run_without_cache(&["similar", "net.py:1", "-q", "--threshold", "0"]);
     assert_eq!((similar.status.code(), stderr(&similar).as_str()), (Some(0), ""));

@@ -68,22 +68,17 @@ fn places_come_with_their_reasons() {
     let results = answer["results"].as_array().unwrap();
     let probabilities: Vec<f64> =
         results.iter().map(|place| place["probability"].as_f64().unwrap()).collect();
-    assert!(
-        probabilities.is_sorted_by(|a, b| a >= b) && probabilities.iter().all(|p| (0.0..=1.0).contains(p))
-    );
+    assert!(probabilities.is_sorted_by(|a, b| a >= b));
+    assert!(probabilities.iter().all(|p| (0.0..=1.0).contains(p)));
     let retry = results.iter().find(|place| place["name"] == "retry").unwrap();
     let change =
         retry["reasons"].as_array().unwrap().iter().find(|reason| reason["kind"] == "change").unwrap();
     assert_eq!(change["commits"][0]["subject"], "Try 4 times");
     let load = results.iter().find(|place| place["name"] == "load").unwrap();
-    assert_eq!(
-        (&load["reasons"][0]["line"], &load["reasons"][0]["text"]),
-        (&5.into(), &"return connect(url)".into())
-    );
-    assert_eq!(
-        (&answer["history"][0]["commits"], &answer["history"][0]["complete"]),
-        (&3.into(), &true.into())
-    );
+    assert_eq!(load["reasons"][0]["line"], 5);
+    assert_eq!(load["reasons"][0]["text"], "return connect(url)");
+    assert_eq!(answer["history"][0]["commits"], 3);
+    assert_eq!(answer["history"][0]["complete"], true);
     assert!(fixture.path("cache/quarry/related").is_dir() && !fixture.path("tree/.quarry").exists());
     let again = fixture.json("related connect --json");
     assert_eq!(again["results"], answer["results"], "from the cache");

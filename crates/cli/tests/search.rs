@@ -37,10 +37,9 @@ fn json_keeps_the_contract() {
     assert_eq!(first["rank"], 1);
     assert_eq!(first["path"], "http/header.py");
     assert_eq!((first["start_line"].as_u64(), first["end_line"].as_u64()), (Some(1), Some(2)));
-    assert_eq!(
-        (&first["name"], &first["kind"], &first["language"]),
-        (&"HeaderParser".into(), &"type".into(), &"python".into())
-    );
+    assert_eq!(first["name"], "HeaderParser");
+    assert_eq!(first["kind"], "type");
+    assert_eq!(first["language"], "python");
     assert!(first["snippet"].as_str().unwrap().contains("HeaderParser"));
     assert!(first["score"].as_f64().unwrap() > 0.0 && first["parts"]["defines"].as_bool().unwrap());
 }
@@ -53,11 +52,8 @@ fn programs_get_paths_relative_to_the_searched_path_with_its_root() {
         let answer = fixture.json(&["search", "parse a line", path, "--json"]);
         let result = &answer["results"][0];
         assert_eq!(result["path"], "header.py", "{path}");
-        assert_eq!(
-            (&answer["root"], &result["root"]),
-            (&root.to_str().into(), &root.to_str().into()),
-            "{path}"
-        );
+        assert_eq!(answer["root"].as_str(), root.to_str(), "{path}");
+        assert_eq!(result["root"].as_str(), root.to_str(), "{path}");
     }
 }
 
@@ -481,10 +477,8 @@ fn similar_code_is_found_in_several_paths() {
     let similar =
         ["similar", "../other/socket.py:2", "net.py", "http", "../other", "--threshold", "0", "--json"];
     let answer = fixture.json(&similar);
-    assert_eq!(
-        (&answer["similar_to"]["path"], &answer["similar_to"]["name"]),
-        (&"socket.py".into(), &"listen".into())
-    );
+    assert_eq!(answer["similar_to"]["path"], "socket.py");
+    assert_eq!(answer["similar_to"]["name"], "listen");
     assert_eq!(answer["results"][0]["path"], "net.py", "{answer}");
     assert_eq!(answer["roots"].as_array().unwrap().len(), 3);
     // The innermost path decides, and the position need not be in the first one.

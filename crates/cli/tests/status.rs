@@ -142,10 +142,9 @@ fn a_doctor_finds_what_is_broken_and_says_what_to_do() {
         }
     }
     let line = text.lines().find(|line| line.contains("settings")).unwrap();
-    assert!(
-        line.starts_with("BROKEN") && line.contains(".quarry.toml:1") && line.contains("`limit`"),
-        "{line}"
-    );
+    assert!(line.starts_with("BROKEN"), "{line}");
+    assert!(line.contains(".quarry.toml:1"), "{line}");
+    assert!(line.contains("`limit`"), "{line}");
     check_error_of_doctor(&fixture, &["no/such/directory"], "tree");
 }
 

@@ -179,10 +179,8 @@ fn evaluation_data_is_refused_unless_it_is_allowed() {
         let (status, errors) = train(&fixture, "--exclude evaluation.json --dev dev.jsonl --out out");
         assert_eq!(status, Some(if is_refused { 2 } else { 0 }), "{code}: {errors}");
         if is_refused {
-            assert!(
-                errors.contains("pair 11 (\"sort lines\")") && errors.contains("--allow-evaluation-data"),
-                "{errors}"
-            );
+            assert!(errors.contains("pair 11 (\"sort lines\")"), "{errors}");
+            assert!(errors.contains("--allow-evaluation-data"), "{errors}");
             assert!(!fixture.path("tree/out").exists());
         }
     }

@@ -79,11 +79,8 @@ fn kills_of_workers_server_and_run_lose_nothing() {
         *asked.entry(seen.body.to_string()).or_default() += 1;
     }
     let repeated: usize = asked.values().map(|times| times - 1).sum();
-    assert!(
-        asked.len() == 2 * PAIRS && repeated <= 3 * QUESTIONS,
-        "{} questions, {repeated} repeated",
-        asked.len()
-    );
+    assert!(asked.len() == 2 * PAIRS, "{} questions, {repeated} repeated", asked.len());
+    assert!(repeated <= 3 * QUESTIONS, "{} questions, {repeated} repeated", asked.len());
     let status = killed.json("judge status plan.toml --json");
     assert_eq!((&status["waiting"], &status["answers"]), (&json!(0), &json!(2 * PAIRS)));
 }

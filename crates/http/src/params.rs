@@ -232,14 +232,10 @@ mod tests {
         let given =
             parse(json!({ "q": long, "k": 3, "lang": ["rust", "go"], "explain": true, "threshold": 0.5 }));
         let given = given.unwrap();
-        assert_eq!(
-            (given.get("q"), given.all("lang")),
-            (Some(long.as_str()), vec!["rust".to_owned(), "go".to_owned()])
-        );
-        assert_eq!(
-            (given.number("k").unwrap(), given.number("threshold").unwrap()),
-            (Some(3_usize), Some(0.5_f64))
-        );
+        assert_eq!(given.get("q"), Some(long.as_str()));
+        assert_eq!(given.all("lang"), ["rust", "go"]);
+        assert_eq!(given.number("k").unwrap(), Some(3_usize));
+        assert_eq!(given.number("threshold").unwrap(), Some(0.5_f64));
         assert!(given.is_on("explain").unwrap());
         assert_eq!(parse(json!({ "query": "x", "limit": 3 })).unwrap(), Params::parse("q=x&k=3").unwrap());
         for (wrong, words) in [

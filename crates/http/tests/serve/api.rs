@@ -20,10 +20,8 @@ fn answers_are_those_of_the_command_line() {
     assert_eq!(answer["results"].as_array().unwrap().len(), 2);
     let first = &answer["results"][0];
     assert_eq!((first["rank"].as_u64(), first["path"].as_str()), (Some(1), Some("src/retry.py")));
-    assert_eq!(
-        (first["name"].as_str(), first["kind"].as_str()),
-        (Some("retry_with_backoff"), Some("function"))
-    );
+    assert_eq!(first["name"].as_str(), Some("retry_with_backoff"));
+    assert_eq!(first["kind"].as_str(), Some("function"));
     assert!((1..=2).contains(&first["snippet"].as_str().unwrap().lines().count()));
     assert!(first["parts"]["dense"].is_number() && first["explanation"]["parts"].is_array());
     assert_eq!(
@@ -141,11 +139,8 @@ fn agents_call_the_same_tools() {
         ("GET", &head, "", 405, -32600, ""),
     ] {
         let reply = served.request(method, "/mcp", head, body);
-        assert_eq!(
-            (reply.status, reply.header("content-type")),
-            (status, Some("application/json")),
-            "{reply:?}"
-        );
+        assert_eq!(reply.status, status, "{reply:?}");
+        assert_eq!(reply.header("content-type"), Some("application/json"), "{reply:?}");
         let error = &reply.json()["error"];
         assert!(error["code"] == code && error["message"].as_str().unwrap().contains(words), "{reply:?}");
     }
@@ -315,10 +310,8 @@ fn texts_are_embedded_with_the_model_of_search() {
         [("query", model.embed_queries(&texts)), ("document", model.embed_documents(&texts))]
     {
         let (reply, expected) = (embed(&served, &body(kind)).json(), expected.unwrap());
-        assert_eq!(
-            (reply["model"].as_str(), reply["dimension"].as_u64()),
-            (Some(model.id()), Some(expected.dimension as u64))
-        );
+        assert_eq!(reply["model"].as_str(), Some(model.id()));
+        assert_eq!(reply["dimension"].as_u64(), Some(expected.dimension as u64));
         let vectors: Vec<Vec<f32>> = serde_json::from_value(reply["vectors"].clone()).unwrap();
         assert_eq!((vectors.len(), vectors.concat()), (3, expected.values));
     }
@@ -345,10 +338,8 @@ fn texts_are_embedded_with_the_model_of_search() {
     let foreign = ["Content-Type: application/json", "Origin: https://evil.example"];
     assert_eq!(served.request("POST", "/api/v1/embed", &foreign, "{}").status, 403);
     let read = served.get("/api/v1/embed");
-    assert!(
-        read.status == 405 && read.header("allow").is_some_and(|allow| allow.contains("POST")),
-        "{read:?}"
-    );
+    assert!(read.status == 405, "{read:?}");
+    assert!(read.header("allow").is_some_and(|allow| allow.contains("POST")), "{read:?}");
 }
 
 /// Says where a value does not follow its schema; only what the description uses.

@@ -234,11 +234,8 @@ fn the_model_of_a_quality_reranks_and_is_found_beside_the_program_or_pulled() {
     assert!(is_fast(&fixture.json(&search)));
     assert!(fixture.stderr("index").contains("--quality best` stores vectors of"));
     let state = || fixture.stdout("status");
-    assert!(
-        state().contains(&format!("re-rank  0 of {n_units} units have vectors; mcp, lsp,")),
-        "{}",
-        state()
-    );
+    let text = state();
+    assert!(text.contains(&format!("re-rank  0 of {n_units} units have vectors; mcp, lsp,")), "{text}");
     fixture.write("tree/.quarry.toml", "background_units = 1\n");
     assert!(state().contains("more units than background_units = 1"), "{}", state());
     fixture.write("tree/.quarry.toml", "quality = \"balanced\"\n");
@@ -265,11 +262,8 @@ fn the_model_of_a_quality_reranks_and_is_found_beside_the_program_or_pulled() {
     assert_eq!(fixture.json(&["similar", "wait.py:1", "--json", "--threshold", "0"]).get("quality"), None);
     let holds = &fixture.json("status --json")["holds"];
     assert_eq!(holds["precomputed"].as_object().unwrap().values().collect::<Vec<_>>(), [&json!(n_units)]);
-    assert!(
-        state().contains(&format!("re-rank  {n_units} of {n_units} units have vectors of bert-")),
-        "{}",
-        state()
-    );
+    let text = state();
+    assert!(text.contains(&format!("re-rank  {n_units} of {n_units} units have vectors of bert-")), "{text}");
 
     // Another encoder re-ranks instead, whose vectors are precomputed likewise.
     let tiny = tiny_bert().display().to_string();

@@ -458,11 +458,8 @@ fn an_empty_directory_among_several_paths_is_named_and_left_out() {
     fs::create_dir(fixture.path("tree/empty")).unwrap();
     let together = fixture.succeed("search 'open a socket' empty net.py -l");
     assert_eq!(stdout(&together), "net.py\n");
-    assert!(
-        stderr(&together).contains("empty: nothing to index; it contains no files"),
-        "{}",
-        stderr(&together)
-    );
+    let error = stderr(&together);
+    assert!(error.contains("empty: nothing to index; it contains no files"), "{error}");
     fixture.check_error("search 'open a socket' empty", "empty: nothing to index");
     fixture.check_error("search 'open a socket' empty empty", "empty: nothing to index");
 }

@@ -199,11 +199,8 @@ fn a_damaged_index_is_reported_and_rebuilt() {
 fn check_error_of_doctor(fixture: &Fixture, arguments: &[&str], name: &str) {
     let output = fixture.run(&[&["doctor"], arguments].concat());
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        stdout(&output).lines().any(|line| line.starts_with(&format!("BROKEN   {name}"))),
-        "{}",
-        stdout(&output)
-    );
+    let text = stdout(&output);
+    assert!(text.lines().any(|line| line.starts_with(&format!("BROKEN   {name}"))), "{text}");
 }
 
 struct Watch {

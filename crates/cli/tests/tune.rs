@@ -151,11 +151,8 @@ fn a_tuned_model_only_replaces_its_base_model() {
     assert_eq!(model(&fixture)["value"], json!(other.canonicalize().unwrap()));
     // And so is the one whose place it took.
     let named_again = fixture.succeed("index --model builtin --json");
-    assert!(
-        stderr(&named_again).contains("the model that `quarry tune` made is removed"),
-        "{}",
-        stderr(&named_again)
-    );
+    let error = stderr(&named_again);
+    assert!(error.contains("the model that `quarry tune` made is removed"), "{error}");
     assert_eq!(model(&fixture)["value"], json!("builtin"));
     assert!(files(&fixture.path("state/quarry/tuned")).is_empty());
     let named = ["search", "whisper to the lantern", "--model", "builtin", "--threshold", "0", "--json"];

@@ -818,11 +818,8 @@ mod tests {
         assert!(read.contains("2| dial again\n"));
         assert!(search("name:clo*").starts_with("1. net.py:5-6 function close\n"), "{}", search("name:clo*"));
         assert!(search("/dial(/").contains("is not a regular expression"), "{}", search("/dial(/"));
-        assert!(
-            search("host file:net.py").starts_with("Note: `file:` is not a key"),
-            "{}",
-            search("host file:net.py")
-        );
+        let text = search("host file:net.py");
+        assert!(text.starts_with("Note: `file:` is not a key"), "{text}");
     }
 
     #[test]

@@ -80,9 +80,6 @@ mod connected {
     }
 
     /// Stores the files that an index of `path` finds, under `name` or the name of its directory.
-    ///
-    /// # Errors
-    /// When the engine fails, or refuses.
     pub fn upload(url: &str, name: Option<&str>, path: &Path, index: &Index) -> anyhow::Result<Upload> {
         let start = Instant::now();
         let tree = tree_name(name, path)?;
@@ -104,9 +101,6 @@ mod connected {
     }
 
     /// Removes the tree `name`, or the one with the name of the directory `path`.
-    ///
-    /// # Errors
-    /// When there is none, or the engine fails.
     pub fn remove(url: &str, name: Option<&str>, path: &Path) -> anyhow::Result<()> {
         // Its directory may be gone.
         let tree = match (name, path.file_name()) {
@@ -142,9 +136,6 @@ mod connected {
         pub struct EngineTrees(pub Reader);
 
         /// Opens the trees of an engine, of which at most `max_bytes` are kept in memory.
-        ///
-        /// # Errors
-        /// When it does not answer, or has trees of another model.
         pub fn open(url: &str, model: Arc<dyn Embedder>, max_bytes: u64) -> anyhow::Result<EngineTrees> {
             let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
             let options = ReadOptions { max_bytes, ..ReadOptions::default() };

@@ -306,9 +306,6 @@ pub struct State {
 }
 
 /// The state of the log.
-///
-/// # Errors
-/// When the user has no state directory, or what was recorded cannot be read.
 pub fn state() -> anyhow::Result<State> {
     let directory = directory()?;
     let file = directory.join(LOG_FILE);

@@ -48,9 +48,6 @@ enum KindFilter {
 
 impl FilterArgs {
     /// The restrictions.
-    ///
-    /// # Errors
-    /// When commits are requested, which are not units.
     pub fn narrowing(&self) -> anyhow::Result<Narrowing> {
         let kind = |wanted: &KindFilter| match wanted {
             KindFilter::Unit(kind) => Ok(*kind),
@@ -171,9 +168,6 @@ pub enum CommitFormat {
 
 impl OutputArgs {
     /// The form of commits.
-    ///
-    /// # Errors
-    /// When an option is about code.
     pub fn commit_format(&self) -> anyhow::Result<CommitFormat> {
         let contexts = [self.lines, self.after_context, self.before_context, self.context];
         let of_code = [

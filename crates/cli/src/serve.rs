@@ -68,9 +68,6 @@ pub struct ServeArgs {
 }
 
 /// Answers until it is interrupted.
-///
-/// # Errors
-/// When the Ctrl-C handler cannot be installed, or nothing can be printed.
 pub fn run_pages(server: Server) -> anyhow::Result<ExitCode> {
     let stop = server.stop();
     ctrlc::set_handler(move || stop.stop()).context("cannot install the Ctrl-C handler")?;
@@ -98,9 +95,6 @@ pub struct ListenArgs {
 
 impl ListenArgs {
     /// The address of pages that have no token: one of this machine.
-    ///
-    /// # Errors
-    /// When others than this machine could connect.
     pub fn local(&self) -> anyhow::Result<SocketAddr> {
         let address = self.listen;
         if !address.ip().is_loopback() || self.behind_proxy || !self.hosts.is_empty() {
@@ -124,9 +118,6 @@ fn host_name(text: &str) -> Result<String, String> {
 
 impl ServeArgs {
     /// The token, if there is one.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
     fn token(&self) -> anyhow::Result<Option<String>> {
         let Some(file) = &self.token_file else { return Ok(env::var(TOKEN_VARIABLE).ok()) };
         let token = quarry_files::read_regular_text(file, MAX_TOKEN_BYTES);

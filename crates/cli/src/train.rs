@@ -113,9 +113,6 @@ pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
 
 /// Pairs in the format of training, or made of labeled data: one for each query and code that answers it, with the
 /// codes that were judged not to answer. Also the statement of a card about evaluation data among them.
-///
-/// # Errors
-/// When the file cannot be read, or holds evaluation data that are not allowed.
 pub fn training_pairs(
     path: &Path,
     files: ComparedFiles<'_>,

@@ -89,9 +89,6 @@ impl OneOrMore {
 
 impl<O: Opener> Folders<O> {
     /// Answers a command.
-    ///
-    /// # Errors
-    /// When the command is unknown, its arguments are malformed, or it fails.
     pub(crate) fn execute(
         &self,
         asked: Execute,
@@ -133,9 +130,6 @@ impl<O: Opener> Folders<O> {
     }
 
     /// Checks the name of a quality.
-    ///
-    /// # Errors
-    /// When there is none of this name.
     pub(crate) fn check_quality(&self, quality: Option<&str>) -> Result<(), RequestError> {
         let all = self.opener().qualities();
         let Some(unknown) = quality.filter(|quality| !all.iter().any(|known| known == quality)) else {

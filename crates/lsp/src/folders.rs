@@ -165,9 +165,6 @@ impl<O: Opener> Folders<O> {
     }
 
     /// Answers from the index of the current files and documents, and again if that index is overwritten meanwhile.
-    ///
-    /// # Errors
-    /// Errors of `answer`, and when the folders cannot be searched.
     pub(crate) fn answer<T>(
         &self,
         quality: Option<&str>,
@@ -199,9 +196,6 @@ impl<O: Opener> Folders<O> {
     }
 
     /// Updates the index to the current files and documents.
-    ///
-    /// # Errors
-    /// When the folders cannot be searched.
     pub(crate) fn refresh(&self, events: &(dyn Fn(&Event) + Sync)) -> Result<(), RequestError> {
         let changed = self.changed();
         let trees = self.trees(None);

@@ -95,9 +95,6 @@ impl Trees {
     }
 
     /// Answers a call that may have waited since it was `asked`.
-    ///
-    /// # Errors
-    /// Those of [`Workspace::answer`].
     pub(crate) fn answer_of(
         &self,
         call: &Call,

@@ -284,8 +284,6 @@ impl<'a> Tree<'a> {
 }
 
 impl Writer<'_> {
-    /// # Errors
-    /// When somebody else began to write the tree.
     fn check(&self) -> Result<(), EngineError> {
         let found = self.tree.engine.get(Space::Trees, &[writer_key(self.tree.name)])?;
         if found.first().is_some_and(|record| record.value.starts_with(&self.token)) {

@@ -76,9 +76,6 @@ impl Content {
     }
 
     /// State of this content in a text.
-    ///
-    /// # Errors
-    /// The syntax error.
     pub(crate) fn presence(&self, text: &str) -> Result<Presence, Problem> {
         let found = match self {
             Self::File { text: own } => Some(own == text),
@@ -108,9 +105,6 @@ impl Content {
     }
 
     /// The text with this inserted. It contains nothing in its place before.
-    ///
-    /// # Errors
-    /// The obstacle.
     pub(crate) fn insert(&self, text: &str) -> Result<String, Problem> {
         // Programs on Windows put it first; it is not part of what is edited.
         let (mark, text) = split_mark(text);
@@ -143,9 +137,6 @@ impl Content {
 
     /// The text without this, which is in it; the last `n_made` tables around an entry are removed too if they contain
     /// nothing else.
-    ///
-    /// # Errors
-    /// The obstacle.
     pub(crate) fn remove(&self, text: &str, n_made: usize) -> Result<String, Problem> {
         let (mark, text) = split_mark(text);
         let edited = match self {

@@ -202,10 +202,6 @@ impl Models {
 
     /// Loads a model. The cache keeps the vectors of transformers and the answers of servers; a static model is faster
     /// than the cache.
-    ///
-    /// # Errors
-    /// When the model is missing or damaged, the server does not answer, or the cache that the user named cannot be
-    /// used.
     pub fn load(&self, name: ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError> {
         let path = match name {
             ModelName::Builtin => self.builtin.as_deref(),
@@ -244,9 +240,6 @@ impl Models {
 
     /// Dependencies of the vectors of a model behind an API besides the method's name: the server, or the recording
     /// that replaces it.
-    ///
-    /// # Errors
-    /// When the settings are wrong, or the recording cannot be read.
     pub fn api_identity(&self, api: &ApiModel) -> Result<String, EvalError> {
         let Settings { provider, base_url, dimensions, .. } = self.api_settings(api).map_err(remote)?;
         Ok(format!("{provider:?} {base_url} {dimensions:?} {}", self.recording_identity()?))

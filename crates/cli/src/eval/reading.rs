@@ -78,9 +78,6 @@ impl FromStr for PolicyName {
 }
 
 /// Reads about the questions of a tree.
-///
-/// # Errors
-/// When a policy fails.
 pub fn ask(args: &PolicyArgs, tree: AskedTree<'_>, questions: &[Question]) -> Result<Vec<Read>, EvalError> {
     let greps = args.policies.iter().any(|name| matches!(name, PolicyName::Grep(_)));
     let files = if greps { Some(Files::read(tree.index)?) } else { None };
@@ -284,9 +281,6 @@ pub struct Printed<'a> {
 }
 
 /// Prints what was read, and writes it question by question if requested.
-///
-/// # Errors
-/// Without questions, or when a file cannot be written.
 pub fn print(
     args: &PolicyArgs,
     file: &Path,

@@ -21,9 +21,6 @@ pub(super) struct RemoteModel {
 
 impl RemoteModel {
     /// Asks the server for one vector, to learn their dimension.
-    ///
-    /// # Errors
-    /// When the server does not answer, or the answer is none.
     pub(super) fn new(client: Client, prefixes: Prefixes) -> Result<Self, EmbedError> {
         let dimension = client
             .embed(&["dimension"])

@@ -12,9 +12,6 @@ use super::plan::{self, REPORT, RESULTS};
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Writes the page of results again; to report.html beside them unless `page` names another file.
-///
-/// # Errors
-/// When the results are missing or malformed, or the page cannot be written.
 pub fn write_page(results: &Path, page: Option<&Path>) -> anyhow::Result<()> {
     let path = file_of(results);
     let text = report::page(&read(&path)?);
@@ -78,9 +75,6 @@ mod served {
 
     /// The pages of what is at paths: directories that `quarry eval run` wrote, their results.json, and directories or
     /// files with pages of HTML.
-    ///
-    /// # Errors
-    /// When there is neither, or results are malformed.
     pub fn documents(paths: &[PathBuf]) -> anyhow::Result<Arc<MakeDocument>> {
         let all = shown(paths)?;
         Ok(Arc::new(move |path: &str, params: &[(String, String)]| {

@@ -98,9 +98,6 @@ pub enum Permission {
 }
 
 /// The statement of a card about evaluation data among the pairs, of which `leakage` names the first.
-///
-/// # Errors
-/// When there are some that are not allowed.
 pub fn checked(guard: &EvaluationGuard, leakage: &Leakage, allowed: Permission) -> anyhow::Result<String> {
     let tolerated = match leakage.tolerated() {
         tolerated if tolerated.is_empty() => tolerated,
@@ -135,9 +132,6 @@ pub fn checked(guard: &EvaluationGuard, leakage: &Leakage, allowed: Permission) 
 }
 
 /// As [`checked`] for pairs of a file, of which `named` is evaluation data by name.
-///
-/// # Errors
-/// As [`checked`], and when a file of evaluation data cannot be read.
 pub fn check_pairs(
     named: Vec<String>,
     files: ComparedFiles<'_>,

@@ -79,9 +79,6 @@ pub struct Report {
 
 impl Report {
     /// Reports on the values of each set of held-out questions, with each of both models.
-    ///
-    /// # Errors
-    /// If `values` is empty.
     pub fn new(
         split: &HoldOut,
         learned: usize,

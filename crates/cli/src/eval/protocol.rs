@@ -397,28 +397,18 @@ struct Case<'a> {
 /// The queries and pairs of all parts, for `--per-query`.
 fn cases(outcome: &Outcome) -> impl Iterator<Item = Case<'_>> {
     outcome.parts.iter().flat_map(|part| {
-        let name = part.name.as_str();
-        let cases: Vec<Case<'_>> = match &part.values {
+        let case = |query, metrics, verdict| Case { part: &part.name, query, metrics, verdict };
+        match &part.values {
             Values::Rankings(evaluation) => {
                 let names: Vec<String> = evaluation.measures.iter().map(Measure::to_string).collect();
                 let metrics = |values: &[f64]| names.iter().cloned().zip(values.iter().copied()).collect();
                 let queries = evaluation.queries.iter();
-                queries
-                    .map(|(query, values)| Case {
-                        part: name,
-                        query: Some(query),
-                        metrics: Some(metrics(values)),
-                        verdict: None,
-                    })
-                    .collect()
+                queries.map(|(query, values)| case(Some(query), Some(metrics(values)), None)).collect()
             }
-            Values::Verdicts(verdicts) => verdicts
-                .pairs
-                .iter()
-                .map(|verdict| Case { part: name, query: None, metrics: None, verdict: Some(verdict) })
-                .collect(),
-        };
-        cases
+            Values::Verdicts(verdicts) => {
+                verdicts.pairs.iter().map(|verdict| case(None, None, Some(verdict))).collect::<Vec<_>>()
+            }
+        }
     })
 }
 

@@ -137,9 +137,9 @@ fn all_interfaces_follow_the_settings_of_a_tree() {
     let mut client = Client::spawn(&[]);
     for (path, text) in files() {
         fixture.write(&format!("tree/{path}"), &text);
-        write(client.directory.path().join("tree").join(path), &text);
+        write(client.path("tree").join(path), &text);
     }
-    for directory in [fixture.path("tree"), client.directory.path().join("tree")] {
+    for directory in [fixture.path("tree"), client.path("tree")] {
         for other in ["http/header.py", "main.py"] {
             let _ = std::fs::remove_file(directory.join(other));
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use quarry_test_support::files::write;
 use serde_json::{Value, json};
 
-use self::client::{Client, NET, PATIENCE, found, has, quarry};
+use self::client::{Client, NET, PATIENCE, found, has};
 
 #[test]
 fn a_search_is_answered_as_on_the_command_line() {
@@ -23,10 +23,7 @@ fn a_search_is_answered_as_on_the_command_line() {
     assert_eq!(capabilities["workspace"]["workspaceFolders"]["supported"], true);
     let mut found = client.execute("quarry.search", json!([{"query": "open a socket", "limit": 3}]));
     assert_eq!(found["results"][0]["uri"], client.uri("tree/net.py"));
-    let output = quarry(client.directory.path())
-        .args(["search", "open a socket", "tree", "--index", "index", "--json", "-k", "3"])
-        .output()
-        .unwrap();
+    let output = client.quarry("search 'open a socket' tree --index index --json -k 3").output().unwrap();
     let mut expected: Value = serde_json::from_slice(&output.stdout).unwrap();
     for answer in [&mut found, &mut expected] {
         answer.as_object_mut().unwrap().retain(|key, _| !key.ends_with("_ms"));
@@ -89,7 +86,7 @@ fn symbols_are_found_by_names_and_descriptions() {
 fn lenses_count_the_tests_of_what_is_saved() {
     let mut client = Client::spawn(&[]);
     let test = "from net import connect\n\n\ndef test_connect():\n    assert connect('a')\n";
-    write(client.directory.path().join("tree/test_net.py"), test);
+    write(client.path("tree/test_net.py"), test);
     client.initialize(&["tree"], json!({}));
     let uri = client.uri("tree/net.py");
     let lenses = client.result("textDocument/codeLens", json!({"textDocument": {"uri": uri}}));
@@ -187,9 +184,8 @@ fn place(location: &Value) -> (&str, u64, u64) {
 fn unsaved_documents_are_ranked_and_never_written() {
     let mut client = Client::start();
     let on_disk = |client: &Client| {
-        let mut command = quarry(client.directory.path());
-        command.args(["search", "bake bread in an oven", "tree", "--index", "index", "--json"]);
-        let output = command.arg("--no-index-update").output().unwrap();
+        let search = "search 'bake bread in an oven' tree --index index --json --no-index-update";
+        let output = client.quarry(search).output().unwrap();
         let found: Value = serde_json::from_slice(&output.stdout).unwrap();
         let results = found["results"].as_array().unwrap();
         results.iter().any(|result| result["name"].as_str().unwrap().contains("bread"))
@@ -461,7 +457,7 @@ fn the_exit_code_says_whether_the_shutdown_was_orderly() {
     let options = json!({"quality": "perfect"});
     let answer = client.request("initialize", json!({"capabilities": {}, "initializationOptions": options}));
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
-    let output = quarry(client.directory.path()).args(["lsp", "missing"]).output().unwrap();
+    let output = client.quarry("lsp missing").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(output.stdout.is_empty());
     // A path of the command line is searched whatever the client has open.

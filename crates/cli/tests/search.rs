@@ -1,7 +1,6 @@
 //! `quarry index` and `quarry search` as a user or a script runs them.
 
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::fixture::{Fixture, check_error, stderr, stdout};
@@ -168,13 +167,8 @@ fn errors_name_the_thing_and_exit_with_2() {
     fixture.write("tree/blobs/a.unknown-kind", "x");
     fixture.check_error("index blobs", "1 in an unknown language (such as a.unknown-kind)");
     fixture.write("occupied/file", "x");
-    let occupied = fixture.path("occupied");
-    fixture.check_error(&["index", "--index", occupied.to_str().unwrap()], "not an index directory");
-    let below_a_file = fixture.path("occupied/file/index");
-    fixture.check_error(
-        &["index", "--index", below_a_file.to_str().unwrap()],
-        "cannot write the index directory",
-    );
+    fixture.check_error("index --index ../occupied", "not an index directory");
+    fixture.check_error("index --index ../occupied/file/index", "cannot write the index directory");
 }
 
 #[test]
@@ -206,19 +200,16 @@ fn the_index_is_in_the_cache_or_in_the_given_directory() {
     let in_cache: Vec<_> = fs::read_dir(fixture.path("cache/quarry/index")).unwrap().flatten().collect();
     assert_eq!(in_cache.len(), 1);
     assert!(in_cache[0].file_name().to_string_lossy().starts_with("tree-"));
-    let own: &Path = &fixture.path("own");
-    fixture.run(&["index", "--index", own.to_str().unwrap()]);
-    assert!(own.join("manifest.json").is_file());
+    fixture.run("index --index ../own");
+    assert!(fixture.path("own/manifest.json").is_file());
 }
 
 #[test]
 fn an_index_of_another_version_is_rebuilt_with_a_word() {
     let fixture = Fixture::new();
-    let own = fixture.path("own");
-    let own = own.to_str().unwrap();
-    fixture.run(&format!("index --index {own}"));
+    fixture.run("index --index ../own");
     fs::write(fixture.path("own/manifest.json"), r#"{"format": 99, "generation": "generation-1"}"#).unwrap();
-    let output = fixture.succeed(&["search", "socket", "--index", own]);
+    let output = fixture.succeed("search socket --index ../own");
     assert!(stderr(&output).contains("format 99"), "{}", stderr(&output));
 }
 
@@ -331,9 +322,7 @@ fn without_space_the_former_index_answers() {
     let first = fixture.run_without_space("search 'open a socket' -l -k 1");
     assert_eq!((first.status.code(), stdout(&first).as_str()), (Some(0), "net.py\n"), "{}", stderr(&first));
     assert_eq!(fs::read_dir(fixture.path("cache/quarry/index")).unwrap().count(), 0);
-    let named = fixture.path("named");
-    let index = ["--index", named.to_str().unwrap()];
-    let nothing = fixture.run_without_space(&[&["search", "socket"], &index[..]].concat());
+    let nothing = fixture.run_without_space("search socket --index ../named");
     check_error(&nothing, "cannot write the index directory");
     for words in ["free some space", "MB", "named"] {
         assert!(stderr(&nothing).contains(words), "{}", stderr(&nothing));

@@ -178,13 +178,12 @@ fn results_are_shown_in_a_browser() {
 fn the_progress_of_judging_is_shown_where_nobody_labels() {
     let fixture = Fixture::new();
     let plan = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/judging/plan.toml");
-    let ledger = fixture.path("progress.ledger").display().to_string();
-    let serve = ["judge", "serve", plan, "--ledger", &ledger, "--listen"];
-    let server = Running::start(&fixture, &[&serve[..], &["127.0.0.1:0"]].concat(), 1);
+    let serve = |listen: &str| format!("judge serve '{plan}' --ledger ../progress.ledger --listen {listen}");
+    let server = Running::start(&fixture, &serve("127.0.0.1:0"), 1);
     let address = server.lines[0].strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
     let (status, _, page) = ask(&address, "GET", "/", "", "").unwrap();
     assert!(status == 200 && page.contains("quarry judge run"), "{page}");
-    fixture.check_error(&[&serve[..], &["0.0.0.0:0"]].concat(), "other machines can reach this address");
+    fixture.check_error(&serve("0.0.0.0:0"), "other machines can reach this address");
 }
 
 #[test]
@@ -222,27 +221,13 @@ fn nothing_is_lost_or_duplicated_when_the_server_is_killed() {
     let plan = "pairs = ['pairs.jsonl']\njudge = 'agents'\n[model]\nprovider = 'openai-compatible'\n\
                 base_url = 'http://localhost:9/v1'\nmodel = 'none'\n";
     fixture.write("plan/plan.toml", plan);
-    let (plan, ledger) = (fixture.path("plan/plan.toml"), fixture.path("people.ledger"));
-    let plan = plan.to_str().unwrap().to_owned();
-    let ledger_option = ledger.to_str().unwrap().to_owned();
-    let form = fixture.path("form.csv");
-    let export = ["judge", "people", "export", &plan, form.to_str().unwrap(), "--ledger", &ledger_option];
-    assert!(fixture.run(&export).status.success());
-    let overlap = OVERLAP.to_string();
+    let ledger = fixture.path("people.ledger");
+    fixture.succeed("judge people export ../plan/plan.toml ../form.csv --ledger ../people.ledger");
     let start = |listen: &str| {
-        let mut arguments = vec![
-            "judge",
-            "serve",
-            &plan,
-            "--ledger",
-            &ledger_option,
-            "--overlap",
-            &overlap,
-            "--listen",
-            listen,
-        ];
-        PEOPLE.iter().for_each(|person| arguments.extend(["--annotator", person]));
-        Running::start(&fixture, &arguments, PEOPLE.len() + 1)
+        let people = PEOPLE.map(|person| format!("--annotator {person}")).join(" ");
+        let options = format!("--ledger ../people.ledger --overlap {OVERLAP} --listen {listen} {people}");
+        let serve = format!("judge serve ../plan/plan.toml {options}");
+        Running::start(&fixture, &serve, PEOPLE.len() + 1)
     };
     let mut server = start("127.0.0.1:0");
     let links: HashMap<String, (String, String)> = server

@@ -21,7 +21,7 @@ fn an_agent_is_installed_for_and_uninstalled() {
     assert!(!fixture.path("home/.claude").exists());
 
     fixture.succeed("agent install claude-code");
-    let text = fs::read_to_string(fixture.path("home/.claude.json")).unwrap();
+    let text = fixture.read("home/.claude.json");
     let settings: Value = serde_json::from_str(&text).unwrap();
     // The name would lead to another program, or to none.
     let command = settings["mcpServers"]["quarry"]["command"].as_str().unwrap();
@@ -34,10 +34,7 @@ fn an_agent_is_installed_for_and_uninstalled() {
     assert!(fixture.stdout("agent list").contains("user (installed), project"));
 
     fixture.succeed("agent uninstall claude-code");
-    assert_eq!(
-        fs::read_to_string(fixture.path("home/.claude.json")).unwrap(),
-        "{\n  \"theme\": \"dark\"\n}\n"
-    );
+    assert_eq!(fixture.read("home/.claude.json"), "{\n  \"theme\": \"dark\"\n}\n");
     assert!(!fixture.path("home/.claude").exists());
     let again = fixture.run("agent uninstall claude-code");
     assert!(stderr(&again).contains("nothing was installed"), "{}", stderr(&again));

@@ -179,7 +179,7 @@ fn a_rehearsal_lists_its_steps_and_writes_nothing() {
         assert_eq!(ranks[0]["hit"], ranks[0]["answered"], "{method}");
         assert!(ranks[2]["answers"].as_f64() >= ranks[0]["answers"].as_f64(), "{method}");
     }
-    let svg = fs::read_to_string(fixture.path("depth.svg")).unwrap();
+    let svg = fixture.read("depth.svg");
     assert!(svg.starts_with("<svg xmlns=") && svg.ends_with("</svg>\n"), "{svg}");
     assert_eq!((svg.matches("<svg").count(), svg.matches("<polyline").count()), (1, 4), "{svg}");
     // With other candidates the pairs are to be judged anew: at most two of each of two methods for 40 queries.

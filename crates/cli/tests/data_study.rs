@@ -17,9 +17,9 @@ fn people_label_queries_and_rules_are_compared_with_them() {
         .collect();
     fixture.write("tree/queries.txt", &queries.join("\n"));
     fixture.succeed("data intent queries.txt --form form.csv --sample 40");
-    let form = std::fs::read_to_string(fixture.path("tree/form.csv")).unwrap();
+    let form = fixture.read("tree/form.csv");
     assert_eq!((form.lines().count(), form.lines().next()), (41, Some("query,intent")));
-    let instructions = std::fs::read_to_string(fixture.path("tree/form.md")).unwrap();
+    let instructions = fixture.read("tree/form.md");
     assert!(instructions.contains("- `code-search`: "), "{instructions}");
     // All labels are as the rules have them, but for one; the second rater leaves some out.
     let fill = |skip: usize| {

@@ -60,12 +60,12 @@ fn every_method_ranks_a_converted_data_set() {
 fn the_run_and_the_values_of_each_query_agree_with_the_means() {
     let fixture = converted();
     let report = json(&fixture, "eval ./score --method hybrid --run run --per-query values --json");
-    let run = fs::read_to_string(fixture.path("tree/run")).unwrap();
+    let run = fixture.read("tree/run");
     assert_eq!(run.lines().count(), 3 * 4);
     let scored = json(&fixture, "eval score --qrels score/qrels/test.tsv --run run --json");
     assert_eq!(report["metrics"], scored["metrics"]);
     assert_eq!(report["intervals"], scored["intervals"]);
-    let values = fs::read_to_string(fixture.path("tree/values")).unwrap();
+    let values = fixture.read("tree/values");
     let values: Vec<Value> = values.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(
         values.iter().map(|line| line["query"].as_str().unwrap()).collect::<Vec<_>>(),
@@ -74,10 +74,10 @@ fn the_run_and_the_values_of_each_query_agree_with_the_means() {
     let mean = values.iter().map(|line| line["metrics"]["mrr"].as_f64().unwrap()).sum::<f64>() / 3.0;
     assert!((mean - report["metrics"]["mrr"].as_f64().unwrap()).abs() < 1e-12);
     fixture.run("eval ./score --method hybrid --per-query values.csv --metrics mrr,recall@1");
-    let rows = fs::read_to_string(fixture.path("tree/values.csv")).unwrap();
+    let rows = fixture.read("tree/values.csv");
     assert!(rows.starts_with("query,mrr,recall@1\nq-1,1,1\n") && rows.lines().count() == 4, "{rows}");
     fixture.succeed("eval ./score --method bow --run run --depth 2");
-    assert_eq!(fs::read_to_string(fixture.path("tree/run")).unwrap().lines().count(), 3 * 2);
+    assert_eq!(fixture.read("tree/run").lines().count(), 3 * 2);
 }
 
 #[test]
@@ -145,27 +145,27 @@ fn the_next_judgments_could_change_the_order_of_runs() {
         json(&fixture, &format!("eval ./score --method {method} --run {method} --json"));
     }
     // One judgment leaves the order open.
-    let judged = fs::read_to_string(fixture.path("tree/score/qrels/test.tsv")).unwrap();
+    let judged = fixture.read("tree/score/qrels/test.tsv");
     let few: Vec<&str> = judged.lines().take(2).collect();
-    fs::write(fixture.path("tree/few.tsv"), few.join("\n") + "\n").unwrap();
+    fixture.write("tree/few.tsv", &(few.join("\n") + "\n"));
     let words = "eval next bow bm25 --qrels few.tsv --metric mrr --price 0.01 --pairs 3 --out next.tsv";
     let report = printed(&fixture, &format!("{words} --json"), 1);
     assert!(!report["stable"].as_bool().unwrap() && report["certainty"].as_f64().unwrap() < 0.95, "{report}");
     assert_eq!((report["pairs"].as_array().unwrap().len(), report["unknown"].as_u64()), (3, Some(11)));
     assert_eq!(report["price"], json!([0.03, 0.11]));
-    let next = fs::read_to_string(fixture.path("tree/next.tsv")).unwrap();
+    let next = fixture.read("tree/next.tsv");
     assert_eq!(next.lines().count(), 3);
     assert!(next.starts_with(&format!("{}\t", report["pairs"][0]["query"].as_str().unwrap())), "{next}");
     assert!(fixture.stdout(words).contains("To judge next"));
     // With all judged there is nothing left to judge.
     let mut all = "query-id\tcorpus-id\tscore\n".to_owned();
-    let run = fs::read_to_string(fixture.path("tree/bm25")).unwrap();
+    let run = fixture.read("tree/bm25");
     let is_judged = |query: &str, document: &str| judged.contains(&format!("{query}\t{document}\t1"));
     for line in run.lines() {
         let fields: Vec<&str> = line.split_whitespace().collect();
         all += &format!("{}\t{}\t{}\n", fields[0], fields[2], u8::from(is_judged(fields[0], fields[2])));
     }
-    fs::write(fixture.path("tree/all.tsv"), all).unwrap();
+    fixture.write("tree/all.tsv", &all);
     let report = json(&fixture, "eval next bow bm25 --qrels all.tsv --metric mrr --json");
     assert_eq!((&report["stable"], &report["unknown"]), (&Value::Bool(true), &Value::from(0)));
     fixture.check_error("eval next bow --qrels few.tsv", "expected two runs or more");
@@ -312,15 +312,15 @@ fn repositories_are_searched() {
     let fixture = repositories();
     let report = json(&fixture, "eval repo-search table.tsv --repos repos --per-query values --json");
     fixture.run("eval repo-search table.tsv --repos repos --per-query values.csv");
-    let rows = fs::read_to_string(fixture.path("tree/values.csv")).unwrap();
-    let lines = fs::read_to_string(fixture.path("tree/values")).unwrap();
+    let rows = fixture.read("tree/values.csv");
+    let lines = fixture.read("tree/values");
     assert!(rows.starts_with("repository,category,query,ndcg,"), "{rows}");
     assert!(rows.lines().count() == 1 + lines.lines().count(), "{rows}");
     assert_eq!((report["queries"].as_u64(), report["method"].as_str()), (Some(2), Some("hybrid")));
     assert_eq!(report["metrics"]["ndcg@10"].as_f64(), Some(1.0));
     assert_eq!(report["repositories"][0]["name"].as_str(), Some("demo"));
     assert!(report["repositories"][0]["query_ms"].as_f64().unwrap() >= 0.0);
-    assert_eq!(fs::read_to_string(fixture.path("tree/values")).unwrap().lines().count(), 2);
+    assert_eq!(fixture.read("tree/values").lines().count(), 2);
     fixture.check_error("eval protocol repo-search", "`quarry eval repo-search TSV --repos DIR`");
     // Of several directories, the first that has a repository counts.
     let from_two = json(&fixture, "eval repo-search table.tsv --repos nowhere --repos repos --json");
@@ -351,17 +351,15 @@ fn a_plan_writes_its_page_beside_itself() {
         methods = ["hybrid"]
         baseline = "hybrid"
     "#;
-    fs::create_dir(fixture.path("tree/plans")).unwrap();
-    fs::write(fixture.path("tree/plans/plan.toml"), plan).unwrap();
+    fixture.write("tree/plans/plan.toml", plan);
     let results = json(&fixture, "eval run plans/plan.toml --data . --repos repos --json");
     assert_eq!(results["datasets"][1]["parts"][0]["methods"][0]["metrics"]["ndcg@10"].as_f64(), Some(1.0));
-    let written: Value =
-        serde_json::from_str(&fs::read_to_string(fixture.path("tree/plans/new/out.json")).unwrap()).unwrap();
+    let written: Value = serde_json::from_str(&fixture.read("tree/plans/new/out.json")).unwrap();
     assert_eq!(written, results);
-    let page = fs::read_to_string(fixture.path("tree/plans/new/out.md")).unwrap();
+    let page = fixture.read("tree/plans/new/out.md");
     assert!(page.contains("## Functions") && page.contains("| demo | 1.000 |"), "{page}");
     let directory_of_results = fixture.path("tree/plans/plan.results");
-    let read = |name: &str| fs::read_to_string(directory_of_results.join(name)).unwrap();
+    let read = |name: &str| fixture.read(&format!("tree/plans/plan.results/{name}"));
     let before = ["results.json", "results.md", "report.html", "environment.json"].map(read);
     assert_eq!((&before[0], &before[1]), (&(serde_json::to_string_pretty(&results).unwrap() + "\n"), &page));
     assert!(before[2].contains("<svg") && before[2].contains("<h2>Functions</h2>"), "{}", before[2]);
@@ -389,7 +387,7 @@ fn a_plan_writes_its_page_beside_itself() {
     ] {
         let other = plan.replace("new/out.md", if key == "page" { path } else { "new/out.md" });
         let other = other.replace("new/out.json", if key == "json" { path } else { "new/out.json" });
-        fs::write(fixture.path("tree/plans/other.toml"), other).unwrap();
+        fixture.write("tree/plans/other.toml", &other);
         let refused = fixture.run("eval run plans/other.toml --data . --repos repos");
         let said = stderr(&refused);
         assert!(refused.status.code() == Some(2) && said.contains("expected a"), "{path}: {said}");
@@ -419,11 +417,9 @@ fn a_plan_writes_its_page_beside_itself() {
 #[test]
 fn failures_leave_no_file_and_no_change() {
     let fixture = converted();
-    let path = |name: &str| fixture.path("tree").join(name);
     // A run cannot hold the second query, so that the first was written before.
-    for name in ["score/queries.jsonl", "score/qrels/test.tsv"] {
-        let text = fs::read_to_string(path(name)).unwrap();
-        fs::write(path(name), text.replace("q-2", "q 2")).unwrap();
+    for name in ["tree/score/queries.jsonl", "tree/score/qrels/test.tsv"] {
+        fixture.write(name, &fixture.read(name).replace("q-2", "q 2"));
     }
     let names = || {
         let mut names: Vec<_> =
@@ -435,11 +431,11 @@ fn failures_leave_no_file_and_no_change() {
     let message = "a TREC run cannot contain the name \"q 2\"";
     fixture.check_error("eval ./score --method bow --run run", message);
     assert_eq!(names(), before);
-    fs::write(path("run"), "as it was").unwrap();
+    fixture.write("tree/run", "as it was");
     fixture.check_error("eval ./score --method bow --run run", message);
-    assert_eq!(fs::read_to_string(path("run")).unwrap(), "as it was");
+    assert_eq!(fixture.read("tree/run"), "as it was");
     json(&fixture, "eval ./score --method bow --per-query run --json");
-    assert_eq!(fs::read_to_string(path("run")).unwrap().lines().count(), 3);
+    assert_eq!(fixture.read("tree/run").lines().count(), 3);
     #[cfg(target_os = "linux")]
     {
         let piped = fixture.stdout("eval ./score --method bow --per-query /dev/stdout");
@@ -450,8 +446,8 @@ fn failures_leave_no_file_and_no_change() {
 #[test]
 fn wrong_input_is_refused_with_its_place() {
     let fixture = converted();
-    fs::write(fixture.path("tree/run"), "q-1 Q0 0 1 NaN t\n").unwrap();
-    fs::write(fixture.path("tree/empty"), "q-9 Q0 0 1 1 t\n").unwrap();
+    fixture.write("tree/run", "q-1 Q0 0 1 NaN t\n");
+    fixture.write("tree/empty", "q-9 Q0 0 1 1 t\n");
     let qrels = "--qrels score/qrels/test.tsv";
     for (arguments, message) in [
         (format!("eval score {qrels} --run run"), "run:1: expected a number as score, found \"NaN\""),
@@ -497,7 +493,7 @@ fn protocols_are_run_and_listed() {
     assert!(part["intervals"]["mrr"][0].is_number());
     assert_eq!(report["discrepancies"][1]["number"].as_str(), Some("C11"));
     assert_eq!(report["options"], json!({"as_released": true}));
-    let values = fs::read_to_string(fixture.path("tree/values")).unwrap();
+    let values = fixture.read("tree/values");
     assert_eq!(values.lines().count(), 3);
     assert!(values.starts_with("{\"part\":\"all\",\"query\":\"q-1\",\"metrics\":{"), "{values}");
     let text = fixture.stdout(arguments);
@@ -547,7 +543,7 @@ fn verdicts_are_handed_in_and_measures_are_compared_for_steadiness() {
         ("c.json", "{\"parts\":[]}"),
     ]);
     json(&fixture, "eval protocol webquerytest --pairs web.json --method bm25 --out verdicts --json");
-    assert_eq!(fs::read_to_string(fixture.path("tree/verdicts")).unwrap(), "w-1\t1\nw-2\t0\n");
+    assert_eq!(fixture.read("tree/verdicts"), "w-1\t1\nw-2\t0\n");
     // Both methods move alike, by 0.2.
     let found = json(&fixture, "eval protocol --reliability a.json --reliability b.json --json");
     assert!((found["mrr: cronbach alpha"].as_f64().unwrap() - 1.0).abs() < 1e-12, "{found}");

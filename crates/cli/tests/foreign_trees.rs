@@ -168,7 +168,7 @@ fn an_index_in_a_tree_cannot_have_other_files_written() {
     for command in commands.into_iter().filter(is_here) {
         let output = run(&fixture, command);
         let message = format!("{}{}", stdout(&output), stderr(&output));
-        assert_eq!(fs::read_to_string(fixture.path("home/rc")).unwrap(), "mine", "{command:?}");
+        assert_eq!(fixture.read("home/rc"), "mine", "{command:?}");
         for name in MEMBERS {
             let link = fs::read_link(fixture.path("tree/.quarry").join(name));
             assert_eq!(link.unwrap(), Path::new("../../home/rc"), "{command:?}");
@@ -191,7 +191,7 @@ fn an_index_in_a_tree_cannot_have_other_files_written() {
     finds_the_socket(&run(&fixture, &["search", "open a socket"]));
     let output = run(&fixture, &["index", "--local"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert_eq!(fs::read_to_string(fixture.path("home/rc")).unwrap(), "mine");
+    assert_eq!(fixture.read("home/rc"), "mine");
     let output = run(&fixture, &["search", "open a socket"]);
     finds_the_socket(&output);
     assert_eq!(stderr(&output), "");

@@ -88,7 +88,7 @@ fn the_example_needs_no_key_and_runs_its_programs() {
     assert!(audit.status.success() && stdout(&audit).starts_with("14 test programs"), "{}", stdout(&audit));
     let export = judge(&["export", "../labels", "--to", "beir"]);
     assert!(export.status.success(), "{}", stderr(&export));
-    assert_eq!(fs::read_to_string(fixture.path("labels/qrels/test.tsv")).unwrap().lines().count(), 41);
+    assert_eq!(fixture.read("labels/qrels/test.tsv").lines().count(), 41);
     let matches = stderr(&judge(&["export", "../matches", "--to", "advtest"]));
     for words in ["matches: 22 pairs", "18 pairs with label 0 are left out", "6 pairs are not in python"] {
         assert!(matches.contains(words), "{words}: {matches}");
@@ -166,7 +166,7 @@ fn labels_are_checked_against_a_later_commit() {
         runs.iter().find(|found| found["run"].as_str().unwrap().starts_with(run)).unwrap()["places"].clone()
     };
     assert_eq!((places("early"), places("late")), (json!([1, 2]), json!([2, 1])));
-    let page = fs::read_to_string(fixture.path("page.md")).unwrap();
+    let page = fixture.read("page.md");
     for words in [
         "units/kelvin.py:1 to_kelvin",
         "its tests passed before, and failed now",
@@ -240,7 +240,7 @@ fn a_plan_that_cannot_work_is_refused_before_anything_is_asked() {
     let server = Server::script(|_, seen| model(seen));
     let fixture = Fixture::new();
     write_plan(&fixture, 2, &server.url());
-    let plan = fs::read_to_string(fixture.path("tree/plan.toml")).unwrap();
+    let plan = fixture.read("tree/plan.toml");
     let with = |from: &str, to: &str| {
         fixture.write("tree/plan.toml", &plan.replacen(from, to, 1));
         fixture.run("judge run plan.toml")
@@ -304,7 +304,7 @@ fn a_damaged_answer_is_asked_for_again_with_a_warning() {
     let server = Server::script(|_, seen| model(seen));
     let fixture = Fixture::new();
     write_plan(&fixture, 1, &server.url());
-    let plan = fs::read_to_string(fixture.path("tree/plan.toml")).unwrap();
+    let plan = fixture.read("tree/plan.toml");
     fixture.write("tree/plan.toml", &format!("cache = 'answers'\n{plan}"));
     let run = |ledger: &str| fixture.stderr(&["judge", "run", "plan.toml", "--ledger", ledger]);
     assert!(!run("first").contains("damaged") && server.count() == 2);
@@ -343,7 +343,7 @@ fn people_label_before_any_model_does() {
     check_error(&judge("study", ""), "there is nothing to study");
 
     // The last cells of a row are label, minutes and comment.
-    let text = fs::read_to_string(fixture.path("form.csv")).unwrap();
+    let text = fixture.read("form.csv");
     fixture.write("form.csv", &text.replace(",\"\",\"\",\"\"\n", ",\"yes\",\"2\",\"\"\n"));
     check_error(&judge("people import", "../form.csv"), "give --by NAME");
     // A table whose labels stand elsewhere.

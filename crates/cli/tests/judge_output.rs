@@ -72,7 +72,7 @@ fn an_estimate_needs_no_key() {
 #[test]
 fn an_error_prints_its_cause_once() {
     let (fixture, _server) = judged("", &[pair(1)]);
-    let plan = std::fs::read_to_string(fixture.path("tree/plan.toml")).unwrap();
+    let plan = fixture.read("tree/plan.toml");
     fixture.write("tree/file", "");
     fixture.write("tree/plan.toml", &format!("cache = 'file/cache'\n{plan}"));
     let run = fixture.run("judge run plan.toml");

@@ -104,7 +104,7 @@ fn issues_are_asked_of_the_tree_before_the_fix() {
         find("a2", "grep")["functions"]["found"],
         json!(["net.py:Client.send", "net.py:retry_with_backoff"])
     );
-    let page = fs::read_to_string(fixture.path("tree/page.html")).unwrap();
+    let page = fixture.read("tree/page.html");
     assert!(page.contains("a1: read_table fails") && page.contains("<strong>table.py:read_table</strong>"));
 
     // A second run opens the indexes as they are, and finds the same; files that are written again have new times.
@@ -174,7 +174,7 @@ fn changed_lines_are_places_to_find() {
     let fixture = Fixture::new();
     benchmark(&fixture);
     let commit = {
-        let text = fs::read_to_string(fixture.path("tree/issues.jsonl")).unwrap();
+        let text = fixture.read("tree/issues.jsonl");
         let first: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
         first["commit"].as_str().unwrap().to_owned()
     };

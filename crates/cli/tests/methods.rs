@@ -88,7 +88,7 @@ fn a_servers_vectors_are_kept_recorded_and_replayed() {
     let replayed = "--llm endpoint.toml --llm replay=answers.jsonl --llm cache=false --method";
     assert_eq!(metrics(&fixture, &format!("{replayed} '{METHOD}'"))["metrics"], first["metrics"]);
     // The same settings as a table of the user's, whose paths are relative to its file.
-    let endpoint = fs::read_to_string(fixture.path("tree/endpoint.toml")).unwrap();
+    let endpoint = fixture.read("tree/endpoint.toml");
     let table = format!("[llm.kept]\nreplay = \"../../tree/answers.jsonl\"\ncache = false\n{endpoint}\n");
     fixture.write("config/quarry/config.toml", &table);
     let named = format!("--method '{METHOD}' --llm");

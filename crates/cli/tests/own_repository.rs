@@ -114,7 +114,7 @@ fn questions_are_written_for_other_tools() {
 fn the_values_of_each_query_are_written() {
     let fixture = fixture();
     let report = fixture.json("eval repo --json --per-query ../values.jsonl");
-    let text = std::fs::read_to_string(fixture.path("values.jsonl")).unwrap();
+    let text = fixture.read("values.jsonl");
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for proxy in report["proxies"].as_array().unwrap() {
         let questions: Vec<&Value> = lines.iter().filter(|line| line["proxy"] == proxy["proxy"]).collect();
@@ -129,7 +129,7 @@ fn the_values_of_each_query_are_written() {
     let area = lines.iter().find(|line| line["answer"] == "shapes.py" && line["proxy"] == "docstring");
     assert_eq!(area.unwrap()["query"], "Compute the area that a polygon covers.");
     fixture.run("eval repo --per-query ../values.csv");
-    let table = std::fs::read_to_string(fixture.path("values.csv")).unwrap();
+    let table = fixture.read("values.csv");
     assert!(table.starts_with("proxy,query,answer,search,"), "{table}");
     assert_eq!(table.lines().count(), 1 + lines.len());
 }
@@ -140,7 +140,7 @@ fn the_results_are_also_a_page() {
     let output = fixture.run("eval repo --page ../out/methods.html");
     assert!(stderr(&output).contains("wrote ../out/methods.html"), "{}", stderr(&output));
     assert!(stdout(&output).contains("bm25 unstemmed"), "{}", stdout(&output));
-    let page = std::fs::read_to_string(fixture.path("out/methods.html")).unwrap();
+    let page = fixture.read("out/methods.html");
     for words in ["Search methods on tree", "4 questions", "bm25 unstemmed", "<svg", "keep the default"] {
         assert!(page.contains(words), "{words} in {page}");
     }

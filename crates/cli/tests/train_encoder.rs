@@ -68,17 +68,15 @@ fn add_negatives(fixture: &Fixture) {
         "data negatives pairs.jsonl new.jsonl --method bm25 --maximum-share 2 --count 2 --llm cache=false",
     );
     assert!(errors.contains("new.jsonl: 14 negatives for 7 queries, 0 of which have none"), "{errors}");
-    let path = |name: &str| fixture.path("tree").join(name);
-    let found = fs::read_to_string(path("new.jsonl")).unwrap();
+    let found = fixture.read("tree/new.jsonl");
     // Those labeled 0 ask nothing.
     assert_eq!((found.lines().count(), found.matches("\"negatives\":[").count()), (10, 7));
-    fs::rename(path("new.jsonl"), path("pairs.jsonl")).unwrap();
+    fs::rename(fixture.path("tree/new.jsonl"), fixture.path("tree/pairs.jsonl")).unwrap();
 }
 
 #[test]
 fn pairs_without_a_query_or_code_and_files_that_exist_are_refused() {
     let fixture = data();
-    let path = |name: &str| fixture.path("tree").join(name);
     let find = |pairs: &str| {
         run(&fixture, &format!("data negatives {pairs} out.jsonl --method bm25 --llm cache=false"))
     };
@@ -94,15 +92,15 @@ fn pairs_without_a_query_or_code_and_files_that_exist_are_refused() {
             "bad.jsonl:1: expected numbers of at most 64 bits",
         ),
     ] {
-        fs::write(path("bad.jsonl"), line).unwrap();
+        fixture.write("tree/bad.jsonl", line);
         let (code, errors) = find("bad.jsonl");
         assert!(code == Some(2) && errors.contains(problem), "{errors}");
-        assert!(!path("out.jsonl").exists());
+        assert!(!fixture.path("tree/out.jsonl").exists());
     }
-    fs::write(path("out.jsonl"), "mine").unwrap();
+    fixture.write("tree/out.jsonl", "mine");
     let (code, errors) = find("pairs.jsonl");
     assert!(code == Some(2) && errors.contains("out.jsonl"), "{errors}");
-    assert_eq!(fs::read(path("out.jsonl")).unwrap(), b"mine");
+    assert_eq!(fixture.read("tree/out.jsonl"), "mine");
 }
 
 #[test]
@@ -145,7 +143,7 @@ fn every_recipe_runs_as_written() {
         }
         let errors = trained(&fixture, &words);
         assert!(errors.contains("epoch 1: step 1, loss "), "{name}: {errors}");
-        let card = fs::read_to_string(fixture.path("tree").join(&name).join("README.md")).unwrap();
+        let card = fixture.read(&format!("tree/{name}/README.md"));
         for part in ["--recipe", "- MIT: 10", "pairs.jsonl", "| 1 | 1 |"] {
             assert!(card.contains(part), "{name}: {part} in {card}");
         }
@@ -155,8 +153,8 @@ fn every_recipe_runs_as_written() {
         let differs = differs || name.starts_with("gencodesearchnet") || name == "cosqa-pretraining";
         assert_eq!(errors.contains("differs from the paper: W"), differs, "{name}: {errors}");
         assert_eq!(card.contains("## Differences from the paper\n\n- W"), differs, "{name}: {card}");
-        assert!(fixture.path("tree").join(&name).join("model.safetensors").exists());
-        let page = fs::read_to_string(fixture.path("tree").join(&name).join("report.html")).unwrap();
+        assert!(fixture.path(&format!("tree/{name}/model.safetensors")).exists());
+        let page = fixture.read(&format!("tree/{name}/report.html"));
         let measured = usize::from(!card.contains("| 1 | 1 |") || !errors.contains("nothing measured"));
         assert_eq!(page.matches("<polyline").count(), 1 + measured, "{name}");
         assert!(page.contains("max_query_tokens") && page.contains("optimizer.weight_decay"), "{name}");
@@ -188,7 +186,7 @@ fn evaluation_data_is_refused_unless_it_is_allowed() {
     let words = "--exclude evaluation.json --allow-evaluation-data --dev dev.jsonl --out allowed";
     let errors = trained(&fixture, words);
     assert!(errors.contains("warning"), "{errors}");
-    let card = fs::read_to_string(fixture.path("tree/allowed/README.md")).unwrap();
+    let card = fixture.read("tree/allowed/README.md");
     let statement = "**the training data contain evaluation data: pair 11 (\"sort lines\"), whose code is in evaluation.json**";
     assert!(card.contains(statement), "{card}");
 }
@@ -197,35 +195,33 @@ fn evaluation_data_is_refused_unless_it_is_allowed() {
 #[test]
 fn evaluation_data_of_an_uncertain_form_is_refused_and_the_card_has_counts() {
     let fixture = data();
-    let path = |name: &str| fixture.path("tree").join(name);
     let row = "how to sort a list\tdef sort ( list ) : return one two three four\n";
-    fs::write(path("two.tsv"), row).unwrap();
+    fixture.write("tree/two.tsv", row);
     let words = |file: &str| format!("--exclude {file} --dev dev.jsonl --out out");
     let found = "two.tsv: expected a data set with queries or codes (`quarry data formats` lists the formats), found text \
                  that would be compared line by line, as 1 text: \"how to sort a list\\tdef sort";
     check_refused(&fixture, &words("two.tsv"), found);
-    assert!(!path("out").exists());
-    fs::write(path("short.jsonl"), "{\"query\": \"sort\"}\n").unwrap();
+    assert!(!fixture.path("tree/out").exists());
+    fixture.write("tree/short.jsonl", "{\"query\": \"sort\"}\n");
     let errors = trained(&fixture, &words("short.jsonl"));
     let warning =
         "warning: short.jsonl excludes nothing: 0 queries, 0 codes, and 1 text too short to be compared";
     assert!(errors.contains(warning), "{errors}");
     trained(&fixture, "--exclude evaluation.json --dev dev.jsonl --out model");
-    let card = fs::read_to_string(path("model/README.md")).unwrap();
+    let card = fixture.read("tree/model/README.md");
     assert!(card.contains("share a query or a code with evaluation.json (0 queries, 1 code)"), "{card}");
 }
 
 #[test]
 fn tolerated_evaluation_data_is_counted_in_the_card() {
     let fixture = data();
-    let path = |name: &str| fixture.path("tree").join(name);
-    let own = fs::read_to_string(path("pairs.jsonl")).unwrap();
+    let own = fixture.read("tree/pairs.jsonl");
     let more = "{\"query\": \"Sort every line of it\", \"code\": \"x\"}\n";
-    fs::write(path("pairs.jsonl"), format!("{own}{more}")).unwrap();
-    fs::write(path("dev-split.jsonl"), "{\"query\": \"sorting every line of it\"}\n").unwrap();
+    fixture.write("tree/pairs.jsonl", &format!("{own}{more}"));
+    fixture.write("tree/dev-split.jsonl", "{\"query\": \"sorting every line of it\"}\n");
     check_refused(&fixture, "--exclude dev-split.jsonl --dev dev.jsonl --out out", "--tolerate");
     trained(&fixture, "--exclude dev-split.jsonl --dev dev.jsonl --out model --tolerate dev-split.jsonl");
-    let card = fs::read_to_string(path("model/README.md")).unwrap();
+    let card = fixture.read("tree/model/README.md");
     assert!(card.contains("tolerated: 1 pair with a query of dev-split.jsonl"), "{card}");
     check_refused(&fixture, "--tolerate none.jsonl --out out", "none.jsonl");
 }
@@ -234,12 +230,12 @@ fn tolerated_evaluation_data_is_counted_in_the_card() {
 fn data_sets_that_call_themselves_evaluation_data_are_refused() {
     let fixture = data();
     let row = r#"[{"idx":"cosqa-dev-7","doc":"sort a list","code":"def sort(list): return list","code_tokens":"def sort","docstring_tokens":"","label":1}]"#;
-    fs::write(fixture.path("tree/pairs.jsonl"), row).unwrap();
+    fixture.write("tree/pairs.jsonl", row);
     check_refused(&fixture, "--dev dev.jsonl --out out", "cosqa-dev-7 of pairs.jsonl");
     let own = "{\"query\":\"sort\",\"code\":\"def sort\",\"id\":\"cosqa-dev-7\"}\n";
-    fs::write(fixture.path("tree/pairs.jsonl"), own).unwrap();
+    fixture.write("tree/pairs.jsonl", own);
     check_refused(&fixture, "--dev dev.jsonl --out out", "line 1 of pairs.jsonl");
-    fs::write(fixture.path("tree/pairs.jsonl"), row.replace("cosqa-dev", "cosqa-train")).unwrap();
+    fixture.write("tree/pairs.jsonl", &row.replace("cosqa-dev", "cosqa-train"));
     let words = "--dev dev.jsonl --out out --set \"objective = 'siamese'\"";
     check_refused(&fixture, words, "too few");
 }
@@ -266,18 +262,17 @@ fn labels_are_0_or_1() {
 #[test]
 fn evaluation_queries_are_refused_and_contradictory_rows_left_out() {
     let fixture = data();
-    let path = |name: &str| fixture.path("tree").join(name);
-    let own = fs::read_to_string(path("pairs.jsonl")).unwrap();
+    let own = fixture.read("tree/pairs.jsonl");
     let more = "{\"query\": \"Sort every line of it\", \"code\": \"x\"}\n";
-    fs::write(path("pairs.jsonl"), format!("{own}{more}")).unwrap();
-    fs::write(path("queries.json"), "[{\"query\": \"sort every line of it!\"}]").unwrap();
+    fixture.write("tree/pairs.jsonl", &format!("{own}{more}"));
+    fixture.write("tree/queries.json", "[{\"query\": \"sort every line of it!\"}]");
     let words = "--exclude queries.json --dev dev.jsonl --out out";
     check_refused(&fixture, words, "pair 11 (\"Sort every line of it\")");
 
     let contradictory =
         "{\"query\": \"a b c\", \"code\": \"def a(): b\", \"negatives\": [\"def  a(): b\", \"def b\"]}\n";
     let empty = "{\"query\": \"a b c\", \"code\": \" \"}\n";
-    fs::write(path("pairs.jsonl"), format!("{own}{contradictory}{empty}")).unwrap();
+    fixture.write("tree/pairs.jsonl", &format!("{own}{contradictory}{empty}"));
     let errors = trained(&fixture, "--dev dev.jsonl --out out");
     assert!(errors.contains("left out: 1 pair without a query or a code"), "{errors}");
     assert!(errors.contains("left out: 1 code labeled 0 for a query that the same code answers"), "{errors}");
@@ -289,11 +284,10 @@ fn evaluation_queries_are_refused_and_contradictory_rows_left_out() {
 #[test]
 fn the_static_trainer_refuses_evaluation_data_too() {
     let fixture = data();
-    let path = |name: &str| fixture.path("tree").join(name);
     let refused = |words: &str, message: &str| {
         let (code, errors) = run(&fixture, &format!("train static --out static --pairs {words}"));
         assert!(code == Some(2) && errors.contains(message), "{words}: {errors}");
-        assert!(!path("static/model.bin").exists());
+        assert!(!fixture.path("tree/static/model.bin").exists());
     };
     let row = |partition: &str| {
         format!(
@@ -303,25 +297,24 @@ fn the_static_trainer_refuses_evaluation_data_too() {
         )
     };
     for partition in ["test", "valid"] {
-        fs::write(path("csn.jsonl"), row(partition)).unwrap();
+        fixture.write("tree/csn.jsonl", &row(partition));
         refused("csn.jsonl", "evaluation data: a pair of csn.jsonl");
     }
-    fs::write(path("csn.jsonl"), row("train")).unwrap();
+    fixture.write("tree/csn.jsonl", &row("train"));
     refused("csn.jsonl", "do not fill one batch");
     let dev = r#"[{"idx":"cosqa-dev-7","doc":"sort a list","code":"def sort(list): return list","code_tokens":"def sort","docstring_tokens":"","label":1}]"#;
-    fs::write(path("dev.json"), dev).unwrap();
+    fixture.write("tree/dev.json", dev);
     refused("dev.json", "cosqa-dev-7 of dev.json");
     let named = dev.replace("cosqa-dev", "cosqa-train");
-    fs::write(path("train.json"), &named).unwrap();
+    fixture.write("tree/train.json", &named);
     refused("train.json --exclude dev.json", "evaluation data: pair 1 (\"sort a list\")");
     let pair = "{\"query\":\"sort a list\",\"doc\":\"\",\"name\":\"f\",\"code\":\"x\",\"language\":\"\",\"repository\":\"\"";
-    fs::write(path("own.jsonl"), format!("{pair}}}\n")).unwrap();
+    fixture.write("tree/own.jsonl", &format!("{pair}}}\n"));
     refused("own.jsonl --exclude dev.json", "evaluation data: pair 1 (\"sort a list\")");
     // Beside the pairs, under its public name, and with rows that are called something else.
-    fs::create_dir(path("cosqa")).unwrap();
-    fs::write(path("cosqa/cosqa-retrieval-dev-500.json"), &named).unwrap();
+    fixture.write("tree/cosqa/cosqa-retrieval-dev-500.json", &named);
     refused("own.jsonl", "whose query is in cosqa-retrieval-dev-500.json of cosqa");
-    fs::write(path("own.jsonl"), format!("{pair},\"label\":2}}\n")).unwrap();
+    fixture.write("tree/own.jsonl", &format!("{pair},\"label\":2}}\n"));
     refused("own.jsonl", "own.jsonl:1: ");
     refused("own.jsonl", "the label 1");
 }
@@ -329,7 +322,6 @@ fn the_static_trainer_refuses_evaluation_data_too() {
 #[test]
 fn the_card_of_a_static_model_names_evaluation_data_that_were_allowed() {
     let fixture = data();
-    let path = |name: &str| fixture.path("tree").join(name);
     let queries = [
         "sort a list of words",
         "open the file again",
@@ -343,10 +335,9 @@ fn the_card_of_a_static_model_names_evaluation_data_that_were_allowed() {
              \"repository\":\"o/r\"}}\n"
         )
     };
-    fs::write(path("own.jsonl"), queries.map(row).concat()).unwrap();
+    fixture.write("tree/own.jsonl", &queries.map(row).concat());
     // In full-width letters.
-    fs::write(path("evaluation.jsonl"), "{\"query\":\"ｒｅｖｅｒｓｅ long ｓｔｒｉｎｇｓ slowly\"}\n")
-        .unwrap();
+    fixture.write("tree/evaluation.jsonl", "{\"query\":\"ｒｅｖｅｒｓｅ long ｓｔｒｉｎｇｓ slowly\"}\n");
     let train = |words: &str| {
         let settings = "--set batch=2 --set dimension=8 --set validation=0.0";
         let files = "--pairs own.jsonl --exclude evaluation.jsonl --out static";
@@ -354,12 +345,12 @@ fn the_card_of_a_static_model_names_evaluation_data_that_were_allowed() {
     };
     let (code, errors) = train("");
     assert!(code == Some(2) && errors.contains("or give --allow-evaluation-data"), "{errors}");
-    assert!(!path("static").exists());
+    assert!(!fixture.path("tree/static").exists());
     let (code, errors) = train("--allow-evaluation-data");
     assert_eq!(code, Some(0), "{errors}");
     let statement = "**the training data contain evaluation data: pair 4 (\"reverse long strings slowly\"), whose query is in \
                 evaluation.jsonl**, which was allowed";
-    let card = fs::read_to_string(path("static/README.md")).unwrap();
+    let card = fixture.read("tree/static/README.md");
     for text in [statement, "--allow-evaluation-data", "4 pairs, 0 held out: `own.jsonl`", "dimension = 8"] {
         assert!(card.contains(text), "{text}\n{card}");
     }
@@ -408,7 +399,7 @@ fn a_sweep_trains_every_combination_once() {
     assert!(combinations.iter().all(|combination| combination["values"].as_array().unwrap().len() == 2));
     let best = fixture.path("tree").join(combinations[0]["best_run"].as_str().unwrap());
     assert!(best.join("model.safetensors").is_file() && best.join("README.md").is_file());
-    let page = fs::read_to_string(fixture.path("tree/sweep/report.html")).unwrap();
+    let page = fixture.read("tree/sweep/report.html");
     assert_eq!(page.matches("<polyline").count(), 16, "a curve of the measure and of the loss for each run");
 
     // Runs that have ended are not trained again, and one that was lost is.

@@ -174,7 +174,7 @@ fn pairs_about_held_out_functions_decide() {
         .iter()
         .map(|name| {
             let (verb, _) = name.split_once('_').unwrap();
-            let file = std::fs::read_to_string(fixture.path(&format!("tree/{verb}.py"))).unwrap();
+            let file = fixture.read(&format!("tree/{verb}.py"));
             let start = file.find(&format!("def {name}(")).unwrap();
             let code = &file[start..start + file[start..].find("\n\n").unwrap()];
             let code: String = code.lines().filter(|line| !line.contains("\"\"\"")).map(|line| format!("{line}\n")).collect();

@@ -139,9 +139,8 @@ fn a_second_process_is_refused() {
     fixture.write("out/.lock", "");
     let lock = fs::File::create(fixture.path("out/.lock")).unwrap();
     lock.lock().unwrap();
-    let output = fixture.run("data build ../build/plan.toml --out ../out");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("another `quarry data build` is running here"), "{}", stderr(&output));
+    let message = "another `quarry data build` is running here";
+    fixture.check_error("data build ../build/plan.toml --out ../out", message);
 }
 
 #[test]
@@ -203,9 +202,8 @@ fn two_builds_are_compared() {
     assert_eq!((&difference["pairs_added"], &difference["pairs_relabelled"]), (&0.into(), &0.into()));
     let same = fixture.stdout("data report ../one --against ../one");
     assert!(same.contains("labeled pairs: 0 removed, 0 added, 0 with a different label"), "{same}");
-    let missing = fixture.run("data report ../one --against ../none");
-    assert_eq!(missing.status.code(), Some(2));
-    assert!(stderr(&missing).contains("none/build.json: no such file or directory"), "{}", stderr(&missing));
+    let message = "none/build.json: no such file or directory";
+    fixture.check_error("data report ../one --against ../none", message);
 }
 
 #[test]
@@ -249,11 +247,8 @@ fn all_that_a_plan_names_is_looked_at_before_anything_is_done() {
     ] {
         assert!(text.contains(from), "{from}");
         fs::write(&plan, text.replace(from, to)).unwrap();
-        let output = fixture.run("data build ../build/plan.toml --out ../out");
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(expected), "{expected}: {said}");
-        assert_eq!(fs::read_dir(out.join("steps")).unwrap().count(), 0, "{said}");
+        fixture.check_error("data build ../build/plan.toml --out ../out", expected);
+        assert_eq!(fs::read_dir(out.join("steps")).unwrap().count(), 0, "{expected}");
     }
     #[cfg(unix)]
     fixture.check_error("data intent /dev/zero", "/dev/zero");
@@ -281,9 +276,7 @@ fn links_in_the_directory_of_a_build_are_not_followed() {
         fs::create_dir(&out).unwrap();
         let target = if name == ".lock" { elsewhere.join("beir") } else { elsewhere.clone() };
         std::os::unix::fs::symlink(target, out.join(name)).unwrap();
-        let output = fixture.run(&format!("data build ../build/plan.toml --out ../out-{name}"));
-        assert_eq!(output.status.code(), Some(2), "{name}");
-        assert!(stderr(&output).contains("is a link"), "{name}: {}", stderr(&output));
+        fixture.check_error(&format!("data build ../build/plan.toml --out ../out-{name}"), "is a link");
     }
     assert_eq!(files(&elsewhere), BTreeMap::from([("beir".to_owned(), b"precious".to_vec())]));
 }

@@ -111,9 +111,8 @@ fn a_model_is_pulled_verified_described_and_then_needs_no_hub() {
 fn a_file_with_another_checksum_is_refused() {
     let fixture = Fixture::new();
     let (address, _) = hub("00000000000000000000000000000000000000000000000000000000000000aa", "");
-    let got = fixture.run(&["model", "pull", "owner/tiny", "--from", &address, "--out", "tiny"]);
-    assert_eq!(got.status.code(), Some(2));
-    assert!(stderr(&got).contains("model.safetensors: expected"), "{}", stderr(&got));
+    let pull = format!("model pull owner/tiny --from {address} --out tiny");
+    fixture.check_error(&pull, "model.safetensors: expected");
     assert!(!fixture.path("tree/tiny/model.safetensors").exists());
     assert!(!fixture.path("tree/tiny/pulled.json").exists());
 }
@@ -122,8 +121,8 @@ fn a_file_with_another_checksum_is_refused() {
 fn a_hub_cannot_write_elsewhere_and_names_are_checked() {
     let fixture = Fixture::new();
     let (address, _) = hub(SHA256, "1_Pooling/../../escaped.json");
-    let got = fixture.run(&["model", "pull", "owner/tiny", "--from", &address, "--out", "tiny"]);
-    check_error(&got, "escaped.json: expected the path of a file in the model's directory");
+    let message = "escaped.json: expected the path of a file in the model's directory";
+    fixture.check_error(&format!("model pull owner/tiny --from {address} --out tiny"), message);
     assert!(!fixture.path("tree/escaped.json").exists());
     fixture
         .check_error("model pull tiny", "tiny: expected best, or the name of a model at a hub as owner/name");

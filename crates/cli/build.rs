@@ -42,7 +42,6 @@ fn commit_in(text: &str) -> Option<String> {
     text.split(|c: char| !c.is_ascii_alphanumeric()).find(is_commit).map(str::to_owned)
 }
 
-/// The commit that is checked out.
 fn commit_of_repository(root: &Path) -> Option<String> {
     let git = root.join(".git");
     // In a further work tree a file says where the repository is.

@@ -47,7 +47,6 @@ impl fmt::Display for Scope {
     }
 }
 
-/// A coding agent.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Agent {
@@ -99,11 +98,9 @@ struct Item {
 /// The base directories and commands on this machine.
 #[derive(Debug, Clone)]
 pub struct Environment {
-    /// The user's home directory.
     pub home: PathBuf,
     /// The user's settings directory, as defined by the system.
     pub config: PathBuf,
-    /// The project's directory.
     pub project: PathBuf,
     /// Command by which agents start Quarry.
     pub command: String,
@@ -111,7 +108,6 @@ pub struct Environment {
     pub variables: HashMap<String, String>,
 }
 
-/// Content for a file.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TargetFile {
     pub(crate) path: PathBuf,
@@ -164,12 +160,10 @@ pub fn defined(text: &str, path: &Path) -> Result<Vec<Agent>, Error> {
 }
 
 impl Agent {
-    /// Returns whether it seems to be installed on this machine.
     pub fn is_found(&self, environment: &Environment) -> bool {
         environment.path(&self.found).exists()
     }
 
-    /// The scopes in which something can be installed for it.
     pub fn scopes(&self) -> Vec<Scope> {
         let mut scopes: Vec<Scope> = self.targets.iter().map(|target| target.scope).collect();
         scopes.sort_unstable();
@@ -243,7 +237,6 @@ impl Environment {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// A path of the table.
     fn path(&self, template: &str) -> PathBuf {
         let (base, rest) = match template.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
             Some(("project", rest)) => (self.project.clone(), rest),
@@ -337,10 +330,8 @@ mod tests {
                     assert!(!text.contains(placeholder), "{text}");
                 }
                 let path = environment().path(&target.path);
-                assert!(
-                    path.is_absolute() && !path.to_string_lossy().contains(['{', '}', '~', '|']),
-                    "{path:?}"
-                );
+                assert!(path.is_absolute(), "{path:?}");
+                assert!(!path.to_string_lossy().contains(['{', '}', '~', '|']), "{path:?}");
                 assert_eq!(path.starts_with("/project"), target.scope == Scope::Project, "{path:?}");
             }
             // A server without instructions is worth something, and so are instructions for a command; nothing is not.
@@ -380,10 +371,9 @@ mod tests {
     fn the_instructions_say_when_which_search_is_better() {
         for (name, text) in TEXTS.iter().filter(|(_, text)| text.starts_with("## Searching")) {
             let text = text.to_lowercase();
-            assert!(
-                text.contains("grep") && !text.contains("never") && !text.contains("instead of grep"),
-                "{name}"
-            );
+            assert!(text.contains("grep"), "{name}");
+            assert!(!text.contains("never"), "{name}");
+            assert!(!text.contains("instead of grep"), "{name}");
         }
     }
 

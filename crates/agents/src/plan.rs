@@ -18,10 +18,8 @@ use crate::{Agent, Environment, Error, Problem, Scope, file};
 /// Lines around a change that a diff shows.
 const CONTEXT: usize = 3;
 
-/// A file that changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The file.
     pub path: PathBuf,
     /// The text before; `None` if the file did not exist.
     pub before: Option<String>,
@@ -66,7 +64,6 @@ impl fmt::Display for Note {
 /// The files that installing or uninstalling changes.
 #[derive(Debug)]
 pub struct Plan {
-    /// The files that change.
     pub changes: Vec<Change>,
     /// Unchanged files, with reasons.
     pub notes: Vec<Note>,
@@ -352,12 +349,10 @@ fn without_entry(receipt: &Receipt, text: &str) -> Result<Option<Option<String>>
 }
 
 impl Plan {
-    /// Returns whether nothing changes.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// The changes as a unified diff.
     pub fn diff(&self) -> String {
         let mut text = String::new();
         for Change { path, before, after, .. } in &self.changes {

@@ -15,7 +15,6 @@ use crate::{Error, Scope, file};
 pub struct Receipt {
     /// The agents that it was written for; several may share a file.
     pub agents: BTreeSet<String>,
-    /// Scope of the change: the user or a project.
     pub scope: Scope,
     /// The project, if it was written for one.
     pub project: Option<PathBuf>,

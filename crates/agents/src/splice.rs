@@ -9,7 +9,6 @@ pub(crate) struct Splice {
     pub(crate) offset: usize,
     /// The previous text; usually empty.
     pub(crate) removed: String,
-    /// Inserted text.
     pub(crate) inserted: String,
 }
 

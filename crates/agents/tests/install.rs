@@ -285,11 +285,8 @@ fn damaged_settings_are_refused_and_nothing_is_written() {
     fixture.write("home/.gemini/settings.json", "{ \"mcpServers\": ");
     let before = fixture.all();
     let error = fixture.plan_install(&["claude-code", "gemini"], Scope::User).unwrap_err().to_string();
-    assert!(
-        error.contains(".gemini/settings.json:1: not valid JSON")
-            && error.contains("by hand: {\"mcpServers\""),
-        "{error}"
-    );
+    assert!(error.contains(".gemini/settings.json:1: not valid JSON"), "{error}");
+    assert!(error.contains("by hand: {\"mcpServers\""), "{error}");
     assert_eq!(fixture.all(), before);
     let error = fixture.plan_install(&["kiro"], Scope::Project).map(|plan| plan.changes.len());
     assert_eq!(error.unwrap(), 2);

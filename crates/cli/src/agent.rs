@@ -150,7 +150,6 @@ fn receipts_file() -> anyhow::Result<PathBuf> {
     Ok(directory.context("this user has no state directory; set XDG_STATE_HOME or HOME")?.join(RECEIPTS_FILE))
 }
 
-/// Runs `quarry agent`.
 pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::Install(args) => change(&args.change, args.command.as_deref(), Action::Install),

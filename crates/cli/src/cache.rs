@@ -164,7 +164,6 @@ struct LeftView {
     reason: String,
 }
 
-/// Runs `quarry cache`.
 pub fn run(args: &CacheArgs) -> anyhow::Result<ExitCode> {
     match &args.action {
         Action::List { kinds, json } => {
@@ -242,7 +241,6 @@ impl Kind {
         }
     }
 
-    /// Lists the entries in its directory.
     fn list(self, directory: &Path) -> io::Result<Vec<CacheEntry>> {
         match self {
             Self::Indexes => UserIndexes::list(&UserDirectories::default()),
@@ -257,7 +255,6 @@ impl Kind {
         }
     }
 
-    /// Removes the selected entries in its directory.
     fn prune(self, directory: &Path, selection: Selection, dry_run: bool) -> io::Result<Vec<Pruned>> {
         match self {
             Self::Indexes => UserIndexes::prune(&UserDirectories::default(), selection, dry_run),

@@ -58,7 +58,6 @@ pub fn is_position(text: &str) -> bool {
         .is_some_and(|(_, line)| !line.is_empty() && line.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The requested definitions, with their tree.
 struct Subject {
     tree: Tree,
     definitions: Vec<Hit>,
@@ -106,7 +105,6 @@ impl Subject {
         with_notices(|notices| session.ask(None, notices, find))
     }
 
-    /// The question, as it is reported to programs.
     fn question<'a>(&'a self, args: &'a CallsArgs) -> CallsQuestion<'a> {
         CallsQuestion {
             query: &args.subject,
@@ -117,7 +115,6 @@ impl Subject {
         }
     }
 
-    /// Reports the files that may contain more calls.
     fn note_unfinished(&self, files: &[UnfinishedFile]) {
         for file in files.iter().take(MAX_UNFINISHED_NOTES) {
             let path = shown(&self.tree.shown_in(file.root, &file.path));
@@ -142,7 +139,6 @@ pub fn note_unknown(tree: &Tree, name: &str) {
     output::note(&printable(&format!("nothing in the tree defines `{name}`{meant}")));
 }
 
-/// Runs `quarry callers`.
 pub fn callers(args: &CallsArgs) -> anyhow::Result<ExitCode> {
     // The settings narrow the tree as a whole.
     let filter = Settings::defaults().filter(&args.filter.narrowing()?, &args.source.path)?;
@@ -172,7 +168,6 @@ pub fn callers(args: &CallsArgs) -> anyhow::Result<ExitCode> {
     Ok(if sites.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// Runs `quarry callees`.
 pub fn callees(args: &CallsArgs) -> anyhow::Result<ExitCode> {
     let (subject, callees) = Subject::find(args, |tree, definitions| {
         let callees = definitions.iter().map(|hit| tree.index.callees(hit));
@@ -212,7 +207,6 @@ pub fn callees(args: &CallsArgs) -> anyhow::Result<ExitCode> {
     Ok(if is_empty { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// A summary of the uncertainty about the callers of a name.
 fn certainty_note(calls: &Calls<CallSite>, name: &str) -> Option<String> {
     let (n_found, n_by_name) = (calls.found.len(), calls.n_by_name());
     let elsewhere = match calls.n_elsewhere {
@@ -254,7 +248,6 @@ fn shown(path: &Path) -> String {
     printable(&path.to_string_lossy()).into_owned()
 }
 
-/// Calls, grouped by their files and by the definitions that contain them.
 fn sites_by_file(tree: &Tree, sites: &[CallSite]) -> String {
     let mut text = String::new();
     let (mut file, mut caller) = (None, String::new());
@@ -280,7 +273,6 @@ fn sites_by_file(tree: &Tree, sites: &[CallSite]) -> String {
     text
 }
 
-/// The uncertainty of a call.
 fn doubt(tree: &Tree, site: &CallSite) -> String {
     match (site.is_certain, &site.definitions[..]) {
         (true, _) | (_, []) => String::new(),
@@ -292,7 +284,6 @@ fn doubt(tree: &Tree, site: &CallSite) -> String {
     }
 }
 
-/// The first few of several texts.
 fn first_of(texts: &[String]) -> String {
     const N_SHOWN: usize = 3;
     let more = texts.len().saturating_sub(N_SHOWN);

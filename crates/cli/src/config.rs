@@ -58,7 +58,6 @@ struct SettingView {
     from: Option<PathBuf>,
 }
 
-/// Runs `quarry config`.
 pub fn run(args: &ConfigArgs) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(&args.path)?;
     let remembered = Index::remembered(&args.path, &OpenOptions::default())?;

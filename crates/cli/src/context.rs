@@ -123,7 +123,6 @@ pub fn run(mut args: ContextArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(confident == Some(false))))
 }
 
-/// Runs `quarry outline`.
 pub fn run_outline(args: &OutlineArgs) -> anyhow::Result<ExitCode> {
     let session = args.source.session(args.filter.narrowing()?);
     let outline = |tree: &Tree, _: &Snapshot| -> anyhow::Result<String> {

@@ -96,12 +96,11 @@ fn inputs_and_output(paths: &[PathBuf]) -> anyhow::Result<(&[PathBuf], &Path)> {
     }
 }
 
-/// Runs `quarry data`.
 pub fn run(args: DataArgs) -> anyhow::Result<ExitCode> {
     match args.command {
-        Command::Build(args) => build::run(&args),
+        Command::Build(args) => return build::run(&args),
+        Command::Check(args) => return check::run(&args),
         Command::Intent(args) => intent::run(&args),
-        Command::Check(args) => check::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Dedupe(args) => dedupe::run(&args),
         Command::Describe(args) => describe::run(&args),
@@ -112,5 +111,6 @@ pub fn run(args: DataArgs) -> anyhow::Result<ExitCode> {
         Command::Split(args) => split::run(&args),
         Command::Pairs(args) => pairs::run(&args),
         Command::Report(args) => report::run(&args),
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }

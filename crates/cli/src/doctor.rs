@@ -1,5 +1,6 @@
 //! `quarry doctor`: problems that keep search from working here, and their fixes.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use quarry_index::{Index, OpenOptions, RebuildReason, Status, Update, expected_b
 #[cfg(feature = "data")]
 use quarry_sandbox::{MemoryBound, Runner, SEARCH_PATH};
 use quarry_source::languages;
-use quarry_text::counted;
+use quarry_text::{counted, with_causes};
 use quarry_walk::{self as walk, ListedFile, Listing, SkipReason, WalkOptions};
 use serde::Serialize;
 
@@ -32,7 +33,6 @@ const LEAST_SPACE: u64 = 16 << 20;
 /// Maximum time for checking the files of a tree; the rest is not checked.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Advice for a tree that is too large.
 const NARROWER: &str = "name a smaller directory as PATH, such as that of a project";
 
 /// Arguments of `quarry doctor`.
@@ -128,36 +128,27 @@ fn index_checks(
     listing: &Listing,
     model: Option<Arc<dyn Embedder>>,
 ) -> Vec<Check> {
-    let mut checks = Vec::new();
     let (path, open) = (source.path.clone(), options.clone());
     let Some(status) = run_within(PATIENCE, move || Index::status(&path, &open)) else {
-        return vec![Check::warning(
-            "index",
-            too_long("the changes since the index was made were not"),
-            NARROWER,
-        )];
+        let found = too_long("the changes since the index was made were not");
+        return vec![Check::warning("index", found, NARROWER)];
     };
-    if let Ok(status) = status {
-        let of_others = |path: &PathBuf| {
-            Check::warning(
-                "index",
-                format!("{} {IGNORED}", path.display()),
-                "remove it, or `quarry index --local`",
-            )
-        };
-        checks.extend(status.ignored.iter().map(of_others));
-        let (path, open) = (source.path.clone(), options.clone());
-        checks.push(match run_within(PATIENCE, move || Index::damage(&path, &open)) {
-            None => Check::warning("index", too_long("not all damage to it was"), NARROWER),
-            Some(Ok(damage)) if !damage.is_empty() => {
-                let damage: Vec<String> =
-                    damage.into_iter().map(|error| format!("{:#}", anyhow::Error::from(error))).collect();
-                Check::warning("index", damage.join(", "), "`quarry index --rebuild` builds it again")
-            }
-            _ => index(source, &status, options, model),
-        });
-        checks.extend(storage(&status, listing));
-    }
+    let Ok(status) = status else { return Vec::new() };
+    let of_others = |path: &PathBuf| {
+        let found = format!("{} {IGNORED}", path.display());
+        Check::warning("index", found, "remove it, or `quarry index --local`")
+    };
+    let mut checks: Vec<Check> = status.ignored.iter().map(of_others).collect();
+    let (path, open) = (source.path.clone(), options.clone());
+    checks.push(match run_within(PATIENCE, move || Index::damage(&path, &open)) {
+        None => Check::warning("index", too_long("not all damage to it was"), NARROWER),
+        Some(Ok(damage)) if !damage.is_empty() => {
+            let damage: Vec<String> = damage.iter().map(|error| with_causes(error)).collect();
+            Check::warning("index", damage.join(", "), "`quarry index --rebuild` builds it again")
+        }
+        _ => index(source, &status, options, model),
+    });
+    checks.extend(storage(&status, listing));
     checks
 }
 
@@ -211,8 +202,7 @@ fn settings_files(root: &Path) -> (Vec<Check>, Settings) {
         }
         Ok(settings) => (vec![Check::ok("settings", there.join(", "))], settings),
         Err(error) => {
-            let problem = format!("{:#}", anyhow::Error::from(error));
-            let check = Check::broken("settings", problem, "fix or remove the file");
+            let check = Check::broken("settings", with_causes(&error), "fix or remove the file");
             (vec![check], Settings::defaults())
         }
     }
@@ -230,14 +220,7 @@ fn tree(source: &SourceArgs, settings: &Settings) -> (Check, Option<Listing>) {
         None => return (Check::warning("tree", too_long("not all of its files were"), NARROWER), None),
         Some(Ok(listing)) => listing,
         Some(Err(error)) => {
-            return (
-                Check::broken(
-                    "tree",
-                    format!("{:#}", anyhow::Error::from(error)),
-                    "name a directory as PATH",
-                ),
-                None,
-            );
+            return (Check::broken("tree", with_causes(&error), "name a directory as PATH"), None);
         }
     };
     let n =
@@ -270,19 +253,16 @@ fn known_languages(listing: &Listing) -> Check {
         .filter(|file| file.reason == SkipReason::UnknownLanguage)
         .map(|file| file.path.as_str())
         .collect();
-    let lacking = |file: &&ListedFile| file.language.lacks_grammar();
-    let n_lacking = listing.files.iter().filter(lacking).count();
-    if let Some(feature) = listing.files.iter().find(lacking).and_then(|file| file.language.feature()) {
-        let mut names: Vec<&str> =
-            listing.files.iter().filter(lacking).map(|file| file.language.name()).collect();
-        names.sort_unstable();
-        names.dedup();
+    let lacking: Vec<&ListedFile> =
+        listing.files.iter().filter(|file| file.language.lacks_grammar()).collect();
+    if let Some(feature) = lacking.first().and_then(|file| file.language.feature()) {
+        let names: BTreeSet<&str> = lacking.iter().map(|file| file.language.name()).collect();
         return Check::warning(
             "languages",
             format!(
                 "{found}; {} in {}, which this build cuts into windows of lines",
-                counted(n_lacking, "file"),
-                names.join(", ")
+                counted(lacking.len(), "file"),
+                names.into_iter().collect::<Vec<_>>().join(", ")
             ),
             format!("`cargo install --locked --path crates/cli --features {feature}` has their grammars"),
         );
@@ -310,21 +290,15 @@ fn watching(root: &Path, options: WalkOptions) -> Check {
     if n_directories < limit {
         Check::ok("watch", found)
     } else {
-        Check::warning(
-            "watch",
-            found,
-            format!("raise it ({}), or use `quarry index --watch --poll 10`", watch::RAISE_LIMIT),
-        )
+        let advice = format!("raise it ({}), or use `quarry index --watch --poll 10`", watch::RAISE_LIMIT);
+        Check::warning("watch", found, advice)
     }
 }
 
 fn model(source: &SourceArgs, settings: &Settings) -> (Check, Option<Arc<dyn Embedder>>) {
-    let used = |model: &dyn Embedder| {
-        model.embed_queries(&["a function that sorts"]).map(|vectors| vectors.dimension)
-    };
     let loaded = source.load_model(settings).and_then(|model| {
-        let dimension = used(model.as_ref()).context("the model loads but fails")?;
-        Ok((format!("{}, {dimension} dimensions", model.id()), model))
+        let vectors = model.embed_queries(&["a function that sorts"]).context("the model loads but fails")?;
+        Ok((format!("{}, {} dimensions", model.id(), vectors.dimension), model))
     });
     match loaded {
         Ok((found, model)) => (Check::ok("model", found), Some(model)),
@@ -335,7 +309,6 @@ fn model(source: &SourceArgs, settings: &Settings) -> (Check, Option<Arc<dyn Emb
     }
 }
 
-/// Check that there is an index, and that it opens.
 fn index(
     source: &SourceArgs,
     status: &Status,
@@ -360,11 +333,7 @@ fn index(
     }
     let as_it_is = OpenOptions { update: Update::Never, ..options.clone() };
     match (Index::open_or_build(&source.path, &as_it_is, model, &|_| {}), &status.stale) {
-        (Err(error), _) => Check::broken(
-            "index",
-            format!("{:#}", anyhow::Error::from(error)),
-            "run `quarry index --rebuild`",
-        ),
+        (Err(error), _) => Check::broken("index", with_causes(&error), "run `quarry index --rebuild`"),
         (Ok(_), None) => Check::ok("index", format!("fresh, in {path}")),
         (Ok(_), Some(reason)) => {
             Check::ok("index", format!("{reason} since it was built; the next search updates it"))
@@ -372,7 +341,6 @@ fn index(
     }
 }
 
-/// Checks that the index can be written at its location.
 fn storage(status: &Status, listing: &Listing) -> Vec<Check> {
     let directory = nearest_existing(&status.directory);
     let path = directory.display();
@@ -402,7 +370,6 @@ fn nearest_existing(directory: &Path) -> &Path {
     directory.ancestors().find(|above| above.symlink_metadata().is_ok()).unwrap_or(Path::new("."))
 }
 
-/// Check of the free bytes against those that an index will approximately need.
 fn space(free: u64, needed: u64) -> Check {
     let found = format!("{} free; an index takes about {}", HumanBytes(free), HumanBytes(needed));
     let advice = "free some space, or name a directory on another disk with --index";
@@ -422,13 +389,10 @@ fn terminal(settings: &Settings) -> Check {
     if !io::stdout().is_terminal() {
         return Check::ok("terminal", format!("stdout is not a terminal: {found}"));
     }
-    match (color, std::env::var_os("NO_COLOR").is_some()) {
-        (false, true) => Check::ok("terminal", format!("{found}, because NO_COLOR is set")),
-        _ => Check::ok("terminal", found),
-    }
+    let why = if !color && std::env::var_os("NO_COLOR").is_some() { ", because NO_COLOR is set" } else { "" };
+    Check::ok("terminal", format!("{found}{why}"))
 }
 
-/// Check of the record of searches.
 fn searches() -> Check {
     match log::state() {
         Err(error) => Check::warning("log", format!("{error:#}"), "set it to record searches"),

@@ -63,7 +63,6 @@ mod connected {
     }
 
     impl Upload {
-        /// Text for people.
         pub fn sentence(&self) -> String {
             let Self { tree, stored_files, stored_units, resumed_files, removed_files, took_ms } = self;
             if *stored_files + resumed_files + removed_files == 0 {
@@ -81,9 +80,6 @@ mod connected {
     }
 
     /// Stores the files that an index of `path` finds, under `name` or the name of its directory.
-    ///
-    /// # Errors
-    /// When the engine fails, or refuses.
     pub fn upload(url: &str, name: Option<&str>, path: &Path, index: &Index) -> anyhow::Result<Upload> {
         let start = Instant::now();
         let tree = tree_name(name, path)?;
@@ -92,9 +88,8 @@ mod connected {
         let engine = connect(url, UPLOAD_PATIENCE)?;
         let bar = Progress::new("uploading", 0);
         let mut show = |Event::Stored { done, total }: Event| bar.set(done as u64, total as u64);
-        let uploaded = quarry_milvus::upload(&engine, (&tree, &root.to_string_lossy()), index, &mut show);
+        let uploaded = quarry_milvus::upload(&engine, (&tree, &root.to_string_lossy()), index, &mut show)?;
         bar.finish_and_clear();
-        let uploaded = uploaded?;
         Ok(Upload {
             tree,
             stored_files: uploaded.stored_files,
@@ -106,9 +101,6 @@ mod connected {
     }
 
     /// Removes the tree `name`, or the one with the name of the directory `path`.
-    ///
-    /// # Errors
-    /// When there is none, or the engine fails.
     pub fn remove(url: &str, name: Option<&str>, path: &Path) -> anyhow::Result<()> {
         // Its directory may be gone.
         let tree = match (name, path.file_name()) {
@@ -141,13 +133,9 @@ mod connected {
         /// Maximum time of a read during a search: less than that of a request.
         const PATIENCE: Duration = Duration::from_secs(10);
 
-        /// Trees that an engine keeps.
         pub struct EngineTrees(pub Reader);
 
         /// Opens the trees of an engine, of which at most `max_bytes` are kept in memory.
-        ///
-        /// # Errors
-        /// When it does not answer, or has trees of another model.
         pub fn open(url: &str, model: Arc<dyn Embedder>, max_bytes: u64) -> anyhow::Result<EngineTrees> {
             let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
             let options = ReadOptions { max_bytes, ..ReadOptions::default() };

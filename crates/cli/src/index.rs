@@ -148,7 +148,6 @@ pub struct Summary<'a> {
     upload: Option<crate::engine::Upload>,
 }
 
-/// Runs `quarry index`.
 pub fn run(mut args: IndexArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     let (quality, reranker) = (args.quality, args.reranker.take());
@@ -250,7 +249,6 @@ fn forget_tuned(path: &Path, name: &str) -> anyhow::Result<()> {
 }
 
 impl<'a> Summary<'a> {
-    /// The tree at `path`, whose index was opened in `took`.
     pub fn new(path: &'a Path, opened: &Opened, took: Duration) -> Self {
         let Opened { index, built, .. } = opened;
         Self {
@@ -270,7 +268,6 @@ impl<'a> Summary<'a> {
         }
     }
 
-    /// Text for people.
     pub fn sentence(&self) -> String {
         let Self { path, files, units, reason, took_ms, .. } = self;
         let path = path.to_string_lossy();
@@ -292,17 +289,14 @@ impl<'a> Summary<'a> {
 }
 
 impl SourceArgs {
-    /// Sets the re-ranking options.
     pub fn rerank(&mut self, rerank: RerankArgs) {
         self.open.rerank = Some(rerank.into());
     }
 
-    /// The tree, for questions.
     pub fn session(&self) -> Session {
         Session::new(vec![self.path.clone()], self.open.choice())
     }
 
-    /// Options for opening the index.
     pub fn options(&self, settings: &Settings) -> OpenOptions {
         self.open.choice().options(settings)
     }
@@ -313,7 +307,6 @@ impl SourceArgs {
         Ok(self.open.choice().load_model(path, settings)?)
     }
 
-    /// Opens the index with a loaded model.
     pub fn open_as(&self, options: &OpenOptions, model: Arc<dyn Embedder>) -> anyhow::Result<Opened> {
         let opened = with_notices(|notices| {
             let events = |event: Event| notices(Notice::Event(&event));
@@ -325,7 +318,6 @@ impl SourceArgs {
 }
 
 impl SourcesArgs {
-    /// The searched paths, in the order of the command line.
     pub fn paths(&self) -> Vec<PathBuf> {
         if self.paths.is_empty() { vec![PathBuf::from(".")] } else { self.paths.clone() }
     }
@@ -335,19 +327,16 @@ impl SourcesArgs {
         self.paths.insert(0, path);
     }
 
-    /// Moves the path at this position before the others.
     pub fn put_first(&mut self, position: usize) {
         if let Some(paths) = self.paths.get_mut(..=position) {
             paths.rotate_right(1);
         }
     }
 
-    /// The trees, for questions.
     pub fn session(&self, narrowing: Narrowing) -> Session {
         Session::new(self.paths(), self.open.choice()).narrowed(narrowing)
     }
 
-    /// Options for opening the trees.
     pub fn choice(&self) -> OpenChoice {
         self.open.choice()
     }
@@ -364,7 +353,6 @@ impl SourcesArgs {
         Ok(())
     }
 
-    /// Returns true if it names no path.
     #[cfg(any(feature = "lsp", feature = "mcp"))]
     pub fn names_no_path(&self) -> bool {
         self.paths.is_empty()
@@ -380,13 +368,11 @@ impl SourcesArgs {
             .load(Path::new("."), &model::bundled_model_directories())?)
     }
 
-    /// Limits how much of the indexes is open at a time.
     #[cfg(feature = "serve")]
     pub fn limit_open(&mut self, pool: Arc<SegmentPool>) {
         self.open.pool = Some(pool);
     }
 
-    /// Sets the re-ranking options.
     pub fn rerank(&mut self, rerank: RerankArgs) {
         self.open.rerank = Some(rerank.into());
     }
@@ -456,12 +442,10 @@ pub fn warn_unwritten(opened: &[Opened]) {
     }
 }
 
-/// Reports that an index in a tree is ignored.
 pub fn warn_ignored(path: &Path) {
     output::note_once(&format!("{} {IGNORED}; `quarry index --local` builds one there", path.display()));
 }
 
-/// Reason for not using an index in a tree.
 pub const IGNORED: &str = "was not built by this user on this machine and is ignored";
 
 fn show(progress: &Progress, event: &Event) {

@@ -16,9 +16,6 @@ pub fn survive_file_size_limit() {
 }
 
 /// A flag that is set when the user interrupts; the second time ends the program at once.
-///
-/// # Errors
-/// When the signals cannot be had.
 #[cfg(feature = "data")]
 pub fn stop_on_interrupt() -> Result<Arc<AtomicBool>, ctrlc::Error> {
     let stop = Arc::new(AtomicBool::new(false));

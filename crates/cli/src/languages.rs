@@ -47,7 +47,6 @@ struct LanguageView {
     needs: Option<&'static str>,
 }
 
-/// Runs `quarry languages`.
 pub fn run(args: &LanguagesArgs) -> anyhow::Result<ExitCode> {
     let answer = LanguageList { languages: languages().map(view).collect() };
     if args.json {

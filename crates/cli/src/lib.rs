@@ -160,7 +160,6 @@ enum Command {
     Tune(Deferred<tune::TuneArgs>),
 }
 
-/// The definition of the command line.
 pub fn command() -> clap::Command {
     Cli::command()
 }

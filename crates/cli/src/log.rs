@@ -55,13 +55,11 @@ enum Action {
     Clear,
 }
 
-/// A search, as recorded.
 #[derive(Serialize)]
 pub struct Record<'a> {
     /// Seconds since 1970.
     time: u64,
     command: &'static str,
-    /// Root of the tree.
     root: PathBuf,
     query: &'a str,
     results: Vec<Position<'a>>,
@@ -104,7 +102,6 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The record of a search just now, with its results.
     pub fn from_hits<'h>(
         command: &'static str,
         tree: &Tree,
@@ -169,7 +166,6 @@ fn private(file: &Path) -> anyhow::Result<File> {
     opened.with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// Runs `quarry log`.
 pub fn run(args: &LogArgs) -> anyhow::Result<ExitCode> {
     let directory = directory()?;
     let (log, switch) = (directory.join(LOG_FILE), directory.join(SWITCH_FILE));
@@ -310,9 +306,6 @@ pub struct State {
 }
 
 /// The state of the log.
-///
-/// # Errors
-/// When the user has no state directory, or what was recorded cannot be read.
 pub fn state() -> anyhow::Result<State> {
     let directory = directory()?;
     let file = directory.join(LOG_FILE);

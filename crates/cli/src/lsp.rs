@@ -54,14 +54,12 @@ pub fn run(args: LspArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Callback for changes.
 type OnChange = Arc<dyn Fn() + Send + Sync>;
 
 /// Opens trees as the command line and the settings of each say.
 struct CommandLine {
     choice: OpenChoice,
     rerank: Rerank,
-    /// Paths named on the command line.
     paths: Vec<PathBuf>,
     /// Embeds for re-rankers while the server is idle.
     background: Background,

@@ -31,7 +31,6 @@ impl From<RerankArgs> for Rerank {
     }
 }
 
-/// The parser of `--quality`.
 pub fn quality_parser() -> impl TypedValueParser<Value = Quality> {
     let values = [
         PossibleValue::new("auto").help(
@@ -57,9 +56,6 @@ pub fn load_static(path: Option<&Path>) -> Result<Option<quarry_embed::StaticMod
 }
 
 /// The directory of the model that re-ranks with [`Quality::Best`].
-///
-/// # Errors
-/// When it is not installed.
 #[cfg(feature = "eval")]
 pub fn reranker() -> Result<PathBuf, EmbedError> {
     quarry_session::models::reranker(&bundled_model_directories())

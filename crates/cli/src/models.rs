@@ -54,7 +54,6 @@ struct PullArgs {
     from: Option<String>,
 }
 
-/// Runs `quarry model`.
 pub fn run(args: &ModelArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::List(args) => match &args.model {
@@ -67,7 +66,6 @@ pub fn run(args: &ModelArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the kind, size and limits of a model.
 fn describe(named: &Path) -> anyhow::Result<()> {
     let of_quality = shipped::is_reranker(named).then(model::reranker).transpose()?;
     let path = of_quality.as_deref().or(model::named(named));
@@ -128,7 +126,6 @@ fn describe(named: &Path) -> anyhow::Result<()> {
     Ok(output::print(&(lines.join("\n") + "\n"))?)
 }
 
-/// Name of the receipt of the files downloaded into a directory.
 const RECEIPT: &str = "pulled.json";
 
 /// Receipt of the files downloaded into a directory.
@@ -182,7 +179,6 @@ struct LargeFile {
 /// Maximum bytes of a hub's list of files.
 const MAX_LIST_BYTES: u64 = 16 << 20;
 
-/// The directory of pulled models.
 fn pulled_models() -> anyhow::Result<PathBuf> {
     shipped::pulled_models().context("this user has no cache directory; set XDG_CACHE_HOME, or HOME")
 }

@@ -76,12 +76,10 @@ pub fn print_bytes(bytes: &[u8]) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Prints a value as one line of JSON to stdout.
 pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     print_json_lines(&[value])
 }
 
-/// Prints values as lines of JSON to stdout.
 pub fn print_json_lines(values: &[impl Serialize]) -> anyhow::Result<()> {
     let mut text = String::new();
     for value in values {
@@ -99,12 +97,10 @@ pub fn print_json_text(json: &str) -> io::Result<()> {
 /// True if only errors are printed.
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Prints only errors from now on, as `-q` asks.
 pub fn be_quiet() {
     IS_QUIET.store(true, Ordering::Relaxed);
 }
 
-/// Returns true if only errors are printed.
 pub fn is_quiet() -> bool {
     IS_QUIET.load(Ordering::Relaxed)
 }
@@ -122,7 +118,6 @@ fn print_line(text: &str) {
     let _ = writeln!(io::stderr().lock(), "quarry: {}", harmless(text));
 }
 
-/// Like [`note`], but prints the same text only once.
 pub fn note_once(text: &str) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -42,8 +41,7 @@ pub struct PairsArgs {
     out: PathBuf,
 }
 
-/// Writes the pairs.
-pub fn run(args: &PairsArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &PairsArgs) -> anyhow::Result<()> {
     let repositories = read_repositories(args)?;
     let evaluation_data = EvaluationGuard::new(&args.exclude)?;
     evaluation_data.warnings().for_each(|warning| output::note(&warning));
@@ -68,7 +66,7 @@ pub fn run(args: &PairsArgs) -> anyhow::Result<ExitCode> {
         output::note(&format!("{language}: {documented} with documentation, {undocumented} without"));
     }
     output::note(&format!("{}: {}", args.out.display(), counted(pairs.len(), "pair")));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// The repositories of a manifest, none of which may be excluded.

@@ -57,13 +57,11 @@ impl Progress {
         self.bar.tick();
     }
 
-    /// So much more is done.
     #[cfg(any(feature = "data", feature = "eval"))]
     pub fn inc(&self, n: u64) {
         self.bar.inc(n);
     }
 
-    /// So much is done.
     pub fn set_done(&self, done: u64) {
         self.bar.set_position(done);
     }
@@ -153,7 +151,6 @@ fn left_text(left: Option<Duration>) -> String {
     left.map_or_else(String::new, |left| format!(", {:#} left", HumanDuration(left)))
 }
 
-/// The same as a line of text.
 fn line(bar: &ProgressBar) -> String {
     let (done, elapsed) = (bar.position(), bar.elapsed());
     let mut text = format!("{}: ", bar.prefix());

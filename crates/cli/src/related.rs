@@ -68,7 +68,6 @@ pub struct RelatedArgs {
     json: bool,
 }
 
-/// Runs `quarry related`.
 pub fn run(mut args: RelatedArgs) -> anyhow::Result<ExitCode> {
     let start = Instant::now();
     if args.kinds.contains(&Kind::Commit) && (args.files_with_matches || args.vimgrep) {

@@ -39,7 +39,6 @@ pub struct FilterArgs {
     no_vendored: bool,
 }
 
-/// A value of `--kind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KindFilter {
     Unit(UnitKind),
@@ -49,9 +48,6 @@ enum KindFilter {
 
 impl FilterArgs {
     /// The restrictions.
-    ///
-    /// # Errors
-    /// When commits are requested, which are not units.
     pub fn narrowing(&self) -> anyhow::Result<Narrowing> {
         let kind = |wanted: &KindFilter| match wanted {
             KindFilter::Unit(kind) => Ok(*kind),
@@ -162,7 +158,6 @@ enum Format {
     JsonLines,
 }
 
-/// Form in which commits are printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum CommitFormat {
     Nothing,
@@ -173,9 +168,6 @@ pub enum CommitFormat {
 
 impl OutputArgs {
     /// The form of commits.
-    ///
-    /// # Errors
-    /// When an option is about code.
     pub fn commit_format(&self) -> anyhow::Result<CommitFormat> {
         let contexts = [self.lines, self.after_context, self.before_context, self.context];
         let of_code = [
@@ -196,14 +188,12 @@ impl OutputArgs {
         })
     }
 
-    /// Prints only errors if that was requested.
     pub fn quieten(&self) {
         if self.quiet {
             output::be_quiet();
         }
     }
 
-    /// The layout for the settings of a tree.
     pub fn layout(&self, settings: &Settings) -> Layout {
         let format = match self {
             Self { quiet: true, .. } => Format::Nothing,
@@ -233,7 +223,6 @@ impl OutputArgs {
 }
 
 impl Layout {
-    /// Parts of results that are shown.
     pub fn shown(&self) -> DisplayOptions {
         let excerpt = match (self.format, self.lines) {
             (Format::Vimgrep, _) => Excerpt::Declaration,
@@ -253,7 +242,6 @@ impl Layout {
     }
 }
 
-/// Messages about results.
 pub struct Words<'a> {
     /// If there are none.
     pub nothing: &'a str,
@@ -301,7 +289,6 @@ pub fn print<Q: Serialize>(
     Ok(if found { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Text for people.
 fn text(result: &ResultView, layout: &Layout, matches: &impl Fn(&str) -> Vec<Range<usize>>) -> String {
     let Some(unit) = &result.unit else { return String::new() };
     let hit = HitView {

@@ -24,12 +24,10 @@ const WIDTH: usize = 120;
 /// A schema that is part of others.
 type Part = fn(&mut SchemaGenerator) -> Schema;
 
-/// The schema of the fields of a type.
 fn fields<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     T::json_schema(generator)
 }
 
-/// A reference to the schema of a type.
 fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }

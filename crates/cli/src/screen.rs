@@ -26,9 +26,6 @@ pub struct Screen(Terminal<CrosstermBackend<Stderr>>);
 
 impl Screen {
     /// Takes the terminal.
-    ///
-    /// # Errors
-    /// When the terminal cannot enter raw mode.
     pub fn open() -> anyhow::Result<Self> {
         enable_raw_mode().context("the terminal cannot enter raw mode")?;
         let screen = Self(Terminal::new(CrosstermBackend::new(io::stderr()))?);
@@ -37,9 +34,6 @@ impl Screen {
     }
 
     /// Draws a frame.
-    ///
-    /// # Errors
-    /// When the terminal is gone.
     pub fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<CompletedFrame<'_>> {
         self.0.draw(draw)
     }
@@ -90,7 +84,6 @@ pub fn paste(input: &mut Input, text: &str) {
     }
 }
 
-/// Draws the line that is typed, with the cursor in it.
 pub fn draw_input(frame: &mut Frame, area: Rect, input: &Input) {
     let width = area.width.saturating_sub(PROMPT.len() as u16 + 1);
     let scrolled = input.visual_scroll(width.into());

@@ -62,9 +62,6 @@ pub struct SearchArgs {
 
 impl SearchArgs {
     /// The same arguments, with the query from stdin if requested.
-    ///
-    /// # Errors
-    /// When it is too long, not text, or cannot be read.
     pub fn with_query(mut self) -> anyhow::Result<Self> {
         self.is_plain = self.query.as_deref() == Some("-");
         self.query = self.query.map(given_query).transpose()?;
@@ -73,9 +70,6 @@ impl SearchArgs {
 }
 
 /// A query as given, or the one from stdin for `-`.
-///
-/// # Errors
-/// When that is too long, not text, or cannot be read.
 pub fn given_query(query: String) -> anyhow::Result<String> {
     if query == "-" { query_of(io::stdin().lock()) } else { Ok(query) }
 }
@@ -84,7 +78,6 @@ fn named(ranking: NamedRanking) -> PossibleValue {
     PossibleValue::new(ranking.name).help(ranking.about)
 }
 
-/// Runs `quarry search`.
 pub fn run(mut args: SearchArgs) -> anyhow::Result<ExitCode> {
     args.output.quieten();
     if let Some(path) = args.query.take_if(|query| !args.patterns.is_empty() && Path::new(query).exists()) {
@@ -167,9 +160,6 @@ fn commits(args: &SearchArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The query in the input of a program or a file, without white space around it.
-///
-/// # Errors
-/// When it is too long, not text, or cannot be read.
 fn query_of(input: impl Read) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
     input.take(MAX_QUERY_BYTES + 1).read_to_end(&mut bytes).context("cannot read the query from stdin")?;

@@ -68,9 +68,6 @@ pub struct ServeArgs {
 }
 
 /// Answers until it is interrupted.
-///
-/// # Errors
-/// When the Ctrl-C handler cannot be installed, or nothing can be printed.
 pub fn run_pages(server: Server) -> anyhow::Result<ExitCode> {
     let stop = server.stop();
     ctrlc::set_handler(move || stop.stop()).context("cannot install the Ctrl-C handler")?;
@@ -98,9 +95,6 @@ pub struct ListenArgs {
 
 impl ListenArgs {
     /// The address of pages that have no token: one of this machine.
-    ///
-    /// # Errors
-    /// When others than this machine could connect.
     pub fn local(&self) -> anyhow::Result<SocketAddr> {
         let address = self.listen;
         if !address.ip().is_loopback() || self.behind_proxy || !self.hosts.is_empty() {
@@ -124,9 +118,6 @@ fn host_name(text: &str) -> Result<String, String> {
 
 impl ServeArgs {
     /// The token, if there is one.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
     fn token(&self) -> anyhow::Result<Option<String>> {
         let Some(file) = &self.token_file else { return Ok(env::var(TOKEN_VARIABLE).ok()) };
         let token = quarry_files::read_regular_text(file, MAX_TOKEN_BYTES);
@@ -161,7 +152,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let (paths, options) = (served.paths.clone(), served.options.clone());
     let status = move |number: usize| Index::status(&paths[number], &options[number]);
     let model = Arc::clone(&served.model);
-    let trees = Trees::new(&served.names()?, defaults, args.links, Box::new(status), model);
+    let trees = Trees::new(&served.names(), defaults, args.links, Box::new(status), model);
     let trees = Arc::new(trees.with_pool(pool).with_session(Arc::clone(&served.session)));
     let ListenArgs { listen, hosts, behind_proxy } = args.listen;
     let server =
@@ -220,7 +211,6 @@ fn run_from(url: &str, mut args: ServeArgs) -> anyhow::Result<ExitCode> {
     run_pages(server)
 }
 
-/// The trees that are served, and how they are indexed.
 struct Served {
     session: Arc<Session>,
     choice: OpenChoice,
@@ -231,8 +221,7 @@ struct Served {
 }
 
 impl Served {
-    fn new(source: SourcesArgs) -> anyhow::Result<Self> {
-        let mut source = source;
+    fn new(mut source: SourcesArgs) -> anyhow::Result<Self> {
         source.make_absolute()?;
         let paths = source.paths();
         let settings: Vec<Settings> =
@@ -248,20 +237,17 @@ impl Served {
     }
 
     /// Names of the trees for people: the last parts of their paths.
-    fn names(&self) -> anyhow::Result<Vec<String>> {
+    fn names(&self) -> Vec<String> {
         let name = |path: &PathBuf| {
-            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-            Ok(name.unwrap_or_else(|| "root".to_owned()))
+            path.file_name().map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned())
         };
         self.paths.iter().map(name).collect()
     }
 
-    /// Workspaces that answer agents, one for each tree.
     fn workspaces(&self) -> Vec<Workspace> {
         self.paths.iter().map(|path| Workspace::new(vec![path.clone()], self.choice.clone())).collect()
     }
 
-    /// The directories of the indexes.
     fn indexes(&self) -> anyhow::Result<Vec<PathBuf>> {
         let index = |(path, options): (&PathBuf, &OpenOptions)| {
             let directory = Index::status(path, options)?.directory;
@@ -270,7 +256,6 @@ impl Served {
         self.paths.iter().zip(&self.options).map(index).collect()
     }
 
-    /// Keeps the index fresh until it is time to stop.
     fn follow(
         &self,
         trees: &Trees,
@@ -306,7 +291,7 @@ impl Served {
                 // Reported once, however often it is retried.
                 Err(error) => {
                     trees.expect(None);
-                    let now = format!("{:#}", anyhow::Error::from(error));
+                    let now = quarry_text::with_causes(&error);
                     trees.report(Progress { failure: Some(now.clone()), ..Progress::default() });
                     if now != problem {
                         output::note(&format!("{now}; trying again"));
@@ -322,7 +307,6 @@ impl Served {
         }
     }
 
-    /// Options for the files that are found in each tree.
     fn walks(&self) -> Vec<(PathBuf, WalkOptions)> {
         let walk = |(path, options): (&PathBuf, &OpenOptions)| {
             Some((path.clone(), Index::found(path, options).ok()?))

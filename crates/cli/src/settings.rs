@@ -15,9 +15,6 @@ pub fn color_choice(settings: &Settings) -> ColorChoice {
 }
 
 /// The file of the user's settings, and the table `[llm.NAME]` in it.
-///
-/// # Errors
-/// When the table does not exist.
 #[cfg(feature = "eval")]
 pub fn named_llm(name: &str) -> anyhow::Result<(std::path::PathBuf, toml::Table)> {
     use anyhow::Context as _;
@@ -38,9 +35,6 @@ pub fn named_llm(name: &str) -> anyhow::Result<(std::path::PathBuf, toml::Table)
 }
 
 /// A number on the command line that is not 0.
-///
-/// # Errors
-/// When it is not a number, or 0.
 pub fn at_least_one(text: &str) -> anyhow::Result<usize> {
     match text.parse()? {
         0 => bail!("expected at least 1"),
@@ -49,9 +43,6 @@ pub fn at_least_one(text: &str) -> anyhow::Result<usize> {
 }
 
 /// A number on the command line of at most `MAX` that is not 0.
-///
-/// # Errors
-/// When it is another.
 #[cfg(feature = "eval")]
 pub fn up_to<const MAX: usize>(text: &str) -> anyhow::Result<usize> {
     match text.parse()? {

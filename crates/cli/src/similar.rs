@@ -27,7 +27,6 @@ pub struct SimilarArgs {
     output: OutputArgs,
 }
 
-/// Runs `quarry similar`.
 pub fn run(mut args: SimilarArgs) -> anyhow::Result<ExitCode> {
     args.output.quieten();
     let start = Instant::now();

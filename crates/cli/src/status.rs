@@ -133,7 +133,6 @@ fn re_ranking(index: &IndexStatus, settings: &Settings) -> String {
     }
 }
 
-/// The options with which an index was made.
 fn remembered_options(remembered: &Remembered) -> String {
     let WalkChoice { max_bytes, hidden, ignored } = remembered.walk;
     let or = |choice: Option<bool>, yes: &str, no: &str| {

@@ -87,7 +87,6 @@ pub fn disjoint(ranges: &[Range<usize>]) -> Vec<Range<usize>> {
     ranges.iter().map(rest).filter(|range| !range.is_empty()).collect()
 }
 
-/// A result as a person reads it.
 pub struct HitView<'a> {
     /// Rank, from 1.
     pub rank: usize,

@@ -102,20 +102,17 @@ struct StaticArgs {
     out: PathBuf,
 }
 
-/// Runs `quarry train`.
 pub fn run(args: TrainArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Static(args) => train_static(&args),
         Command::Encoder(args) => sweep::run(&args),
         Command::Teacher(args) => write_teacher(&args),
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Pairs in the format of training, or made of labeled data: one for each query and code that answers it, with the
 /// codes that were judged not to answer. Also the statement of a card about evaluation data among them.
-///
-/// # Errors
-/// When the file cannot be read, or holds evaluation data that are not allowed.
 pub fn training_pairs(
     path: &Path,
     files: ComparedFiles<'_>,
@@ -132,7 +129,6 @@ pub fn training_pairs(
     Ok((pairs, leakage))
 }
 
-/// Reports the pairs that are not learned from.
 fn note_left_out(LeftOut { empty, contradictory }: LeftOut) {
     for (n, what, why) in [
         (empty, "pair", "without a query or a code"),
@@ -213,7 +209,7 @@ fn is_training_pair(line: &str) -> bool {
     value.is_ok_and(|value| value.get("repository").is_some() && value.get("doc").is_some())
 }
 
-fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
+fn write_teacher(args: &TeacherArgs) -> anyhow::Result<()> {
     let (pairs, _) = training_pairs(&args.pairs, ComparedFiles::default(), Permission::Never)?;
     let model = quarry_transformer::load(&args.model)?;
     let all: Vec<&FunctionPair> = pairs.iter().collect();
@@ -229,10 +225,10 @@ fn write_teacher(args: &TeacherArgs) -> anyhow::Result<ExitCode> {
     })?;
     bar.finish_and_clear();
     print_line(&bar, &format!("{}: {}", args.out.display(), counted(n_texts, "text")));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
+fn train_static(args: &StaticArgs) -> anyhow::Result<()> {
     let settings: Settings = read_settings(args.recipe.as_deref(), &args.settings)?;
     let allowed = if args.allow_evaluation_data { Permission::Now } else { Permission::OnRequest };
     let files = ComparedFiles { named: &args.exclude, tolerated: &args.tolerate, ..ComparedFiles::default() };
@@ -300,7 +296,7 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<ExitCode> {
     write(trained_queries::FILE, queries.as_bytes())?;
     write("model.bin", &model)?;
     print_line(&bar, &format!("{}: {}", args.out.join("model.bin").display(), counted(model.len(), "byte")));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// A recipe's settings, with those given as `KEY=VALUE` in place of its own.

@@ -219,7 +219,6 @@ fn recipe(args: &TuneArgs, n_pairs: usize, begin: &StaticWeights) -> anyhow::Res
     changed(table, &args.settings)
 }
 
-/// Trains the model further.
 fn trained(args: &TuneArgs, pairs: &[FunctionPair], begin: &StaticWeights) -> anyhow::Result<StaticWeights> {
     let recipe = recipe(args, pairs.len(), begin)?;
     let bar = progress::Progress::new("training", 0);
@@ -228,7 +227,6 @@ fn trained(args: &TuneArgs, pairs: &[FunctionPair], begin: &StaticWeights) -> an
         Progress::Step { step, .. } => bar.set_done(step),
         Progress::Validated { .. } => {}
     })?;
-    bar.finish_and_clear();
     Ok(weights)
 }
 
@@ -264,6 +262,5 @@ fn ask(
             Asking::Asked => bar.inc(1),
         },
     )?;
-    bar.finish_and_clear();
     Ok(values)
 }

@@ -21,9 +21,6 @@ pub fn all() -> Vec<Tuned> {
 
 /// Makes searches of a tree, given by its canonical path, use the model that they used before anything was tuned.
 /// Returns true if something was tuned.
-///
-/// # Errors
-/// When the record cannot be removed.
 pub fn undo(tree: &Path) -> anyhow::Result<bool> {
     let Some(directory) = directory_of(tree) else { return Ok(false) };
     let record = directory.join(RECORD);

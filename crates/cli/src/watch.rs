@@ -63,7 +63,6 @@ pub enum Message {
         /// Paths that are gone.
         gone: Vec<PathBuf>,
     },
-    /// It is time to stop.
     Stop,
 }
 
@@ -172,15 +171,11 @@ fn stop_on_signal(sender: Sender<Message>, refreshing: Arc<AtomicBool>) -> anyho
     ctrlc::set_handler(stop).context("cannot install the Ctrl-C handler")
 }
 
-/// Source of the changes.
 pub enum Changes {
-    /// Events of the system.
     Watched(Watched),
-    /// Polling at this interval.
     Polled(Duration),
 }
 
-/// The directories that the system watches.
 pub struct Watched {
     watcher: RecommendedWatcher,
     directories: BTreeSet<PathBuf>,
@@ -207,7 +202,6 @@ impl Changes {
         Self::Polled(POLL)
     }
 
-    /// Watches the current directories of some trees.
     pub fn follow(&mut self, trees: &[(PathBuf, WalkOptions)]) {
         let Self::Watched(watched) = self else { return };
         // A tree that has gone is waited for.

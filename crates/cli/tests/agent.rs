@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 fn an_agent_is_installed_for_and_uninstalled() {
     let fixture = Fixture::new();
     fixture.write("home/.claude.json", "{\n  \"theme\": \"dark\"\n}\n");
-    let shown = fixture.run(&["agent", "install", "claude-code", "--dry-run", "--command", "quarry"]);
+    let shown = fixture.run("agent install claude-code --dry-run --command quarry");
     let diff = stdout(&shown);
     assert!(
         diff.contains("-  \"theme\": \"dark\"\n+  \"theme\": \"dark\",\n+  \"mcpServers\": {\n"),
@@ -20,26 +20,23 @@ fn an_agent_is_installed_for_and_uninstalled() {
     assert!(diff.contains("skills/quarry/SKILL.md") && diff.contains("+Use `search` when"), "{diff}");
     assert!(!fixture.path("home/.claude").exists());
 
-    fixture.succeed(&["agent", "install", "claude-code"]);
-    let text = fs::read_to_string(fixture.path("home/.claude.json")).unwrap();
+    fixture.succeed("agent install claude-code");
+    let text = fixture.read("home/.claude.json");
     let settings: Value = serde_json::from_str(&text).unwrap();
     // The name would lead to another program, or to none.
     let command = settings["mcpServers"]["quarry"]["command"].as_str().unwrap();
     assert!(std::path::Path::new(command).is_absolute(), "{text}");
-    let listed = fixture.json(&["agent", "list", "--json"]);
+    let listed = fixture.json("agent list --json");
     let agents = listed["agents"].as_array().unwrap();
     assert!(agents.len() >= 10);
     let claude = agents.iter().find(|agent| agent["name"] == "claude-code").unwrap();
     assert_eq!((&claude["found"], &claude["scopes"][0]["installed"]), (&true.into(), &true.into()));
-    assert!(stdout(&fixture.run(&["agent", "list"])).contains("user (installed), project"));
+    assert!(fixture.stdout("agent list").contains("user (installed), project"));
 
-    fixture.succeed(&["agent", "uninstall", "claude-code"]);
-    assert_eq!(
-        fs::read_to_string(fixture.path("home/.claude.json")).unwrap(),
-        "{\n  \"theme\": \"dark\"\n}\n"
-    );
+    fixture.succeed("agent uninstall claude-code");
+    assert_eq!(fixture.read("home/.claude.json"), "{\n  \"theme\": \"dark\"\n}\n");
     assert!(!fixture.path("home/.claude").exists());
-    let again = fixture.run(&["agent", "uninstall", "claude-code"]);
+    let again = fixture.run("agent uninstall claude-code");
     assert!(stderr(&again).contains("nothing was installed"), "{}", stderr(&again));
 }
 
@@ -47,7 +44,7 @@ fn an_agent_is_installed_for_and_uninstalled() {
 #[test]
 fn a_file_of_definitions_that_has_no_end_is_refused() {
     let fixture = Fixture::new();
-    let output = fixture.run(&["agent", "list", "--definitions", "/dev/zero"]);
+    let output = fixture.run("agent list --definitions /dev/zero");
     check_error(&output, "/dev/zero: cannot be read");
     assert!(stderr(&output).contains("longer than 1048576 bytes"), "{}", stderr(&output));
 }
@@ -67,18 +64,10 @@ fn a_project_has_entries_that_fit_everybody() {
         let text = fs::read_to_string(fixture.path("tree").join(file)).unwrap();
         assert!(text.contains(words), "{file}: {text}");
     }
-    let from = fixture.path("tree/http");
-    let elsewhere = fixture.run(&[
-        "agent",
-        "uninstall",
-        "codex",
-        "--scope",
-        "project",
-        "--project",
-        from.to_str().unwrap(),
-    ]);
-    assert!(stderr(&elsewhere).contains("codex: nothing was installed here"), "{}", stderr(&elsewhere));
-    fixture.run(&["agent", "uninstall", "cursor", "codex", "claude-code", "--scope", "project"]);
+    let from = fixture.path("tree/http").display().to_string();
+    let elsewhere = fixture.stderr(&format!("agent uninstall codex --scope project --project {from}"));
+    assert!(elsewhere.contains("codex: nothing was installed here"), "{elsewhere}");
+    fixture.run("agent uninstall cursor codex claude-code --scope project");
     let mut left: Vec<_> =
         fs::read_dir(fixture.path("tree")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
@@ -88,37 +77,31 @@ fn a_project_has_entries_that_fit_everybody() {
 #[test]
 fn mistakes_are_answered() {
     let fixture = Fixture::new();
-    check_error(&fixture.run(&["agent", "install", "claude"]), "did you mean `claude-code`");
-    check_error(&fixture.run(&["agent", "install"]), "AGENT");
-    check_error(
-        &fixture.run(&["agent", "install", "codex", "--project", "nowhere"]),
-        "nowhere: expected the directory",
-    );
+    fixture.check_error("agent install claude", "did you mean `claude-code`");
+    fixture.check_error("agent install", "AGENT");
+    fixture.check_error("agent install codex --project nowhere", "nowhere: expected the directory");
     fixture.write("home/.gemini/settings.json", "{,}");
-    check_error(&fixture.run(&["agent", "install", "gemini"]), "settings.json:1: not valid JSON");
+    fixture.check_error("agent install gemini", "settings.json:1: not valid JSON");
     fixture.write("state/quarry/agents.json", "[]");
-    check_error(
-        &fixture.run(&["agent", "install", "codex"]),
-        "agents.json: not a record of installed entries",
-    );
+    fixture.check_error("agent install codex", "agents.json: not a record of installed entries");
 }
 
 #[test]
 fn context_and_outline_take_several_paths_and_context_a_query_from_stdin() {
     let fixture = Fixture::new();
     fixture.write("tree/http/net.py", "def connect(address):\n    return dial(address)\n");
-    let map = stdout(&fixture.run(&["outline", "http", "net.py"]));
+    let map = fixture.stdout("outline http net.py");
     assert!(map.contains("http/header.py\n") && map.contains("http/net.py\n"), "{map}");
     assert!(map.contains("\nnet.py\n") || map.starts_with("net.py\n"), "{map}");
     // Of one path, paths are relative to it.
-    let map = stdout(&fixture.run(&["outline", "http"]));
+    let map = fixture.stdout("outline http");
     assert!(map.contains("header.py\n") && !map.contains("http/"), "{map}");
-    let code = fixture.json(&["context", "open a socket to a host", ".", "http", "--json"]);
+    let code = fixture.json("context 'open a socket to a host' . http --json");
     assert_eq!(code["root"], ".");
     let text = code["text"].as_str().unwrap();
     assert!(text.contains("net.py:1-3 function connect\n"), "{text}");
 
-    let mut command = fixture.command(&["context", "-", "http"]);
+    let mut command = fixture.command("context - http");
     let mut running =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     running.stdin.take().unwrap().write_all(b"  HeaderParser\n").unwrap();
@@ -129,15 +112,13 @@ fn context_and_outline_take_several_paths_and_context_a_query_from_stdin() {
 #[test]
 fn tokens_of_context_are_compared_with_those_of_its_files() {
     let fixture = Fixture::new();
-    fixture.run(&["log", "on"]);
-    let given = fixture.json(&["context", "HeaderParser.parse", "--json"]);
-    let savings = fixture.json(&["log", "show", "--savings", "--json"]);
+    fixture.run("log on");
+    let given = fixture.json("context HeaderParser.parse --json");
+    let savings = fixture.json("log show --savings --json");
     assert_eq!((&savings["searches"], &savings["tokens_given"]), (&1.into(), &given["tokens"]));
-    assert!(
-        savings["opened"].as_u64().unwrap() >= 1 && savings["tokens_of_files"].as_u64().unwrap() > 10,
-        "{savings}"
-    );
-    let records = stdout(&fixture.run(&["log", "show"]));
+    assert!(savings["opened"].as_u64().unwrap() >= 1, "{savings}");
+    assert!(savings["tokens_of_files"].as_u64().unwrap() > 10, "{savings}");
+    let records = fixture.stdout("log show");
     assert!(records.contains("\"command\":\"context\""), "{records}");
 }
 

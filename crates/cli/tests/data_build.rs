@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::fixture::{self, Fixture, copy_examples, stderr, stdout};
+use crate::fixture::{self, Fixture, Running, copy_examples, stderr, stdout};
 use quarry_test_support::files::contents_below as files;
 use quarry_test_support::model_server::{Reply, Seen, Server, completion};
 use quarry_test_support::nats::Nats;
@@ -23,9 +22,10 @@ fn example() -> (Fixture, PathBuf) {
     (fixture, to)
 }
 
-/// Builds in a directory; returns the names of the steps that were done now, and of those that were done before.
-fn build(fixture: &Fixture, plan: &Path, out: &Path) -> (Vec<String>, Vec<String>) {
-    let output = fixture.run(&["data", "build", plan.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+/// Builds a plan of the example in a directory; returns the names of the steps that were done now, and of those that were
+/// done before.
+fn build(fixture: &Fixture, plan: &str, out: &str) -> (Vec<String>, Vec<String>) {
+    let output = fixture.run(&format!("data build ../build/{plan}.toml --out ../{out}"));
     let said = stderr(&output);
     assert!(output.status.success(), "{said}");
     let lines = said.lines().filter_map(|line| line.strip_prefix("quarry: ")?.split_once(": "));
@@ -38,26 +38,24 @@ fn build(fixture: &Fixture, plan: &Path, out: &Path) -> (Vec<String>, Vec<String
 
 #[test]
 fn the_example_is_built_and_the_same_again() {
-    let (fixture, directory) = example();
-    let plan = directory.join("plan.toml");
+    let (fixture, _) = example();
     let [one, two] = ["one", "two"].map(|name| fixture.path(name));
-    let (new, known) = build(&fixture, &plan, &one);
+    let (new, known) = build(&fixture, "plan", "one");
     assert_eq!((new.len(), known.len()), (13, 0), "{new:?}");
-    build(&fixture, &plan, &two);
+    build(&fixture, "plan", "two");
     let exports = files(&one.join("exports"));
     assert_eq!(exports.len(), 11, "{:?}", exports.keys());
     assert!(exports == files(&two.join("exports")), "two builds differ");
     for about in ["card.md", "card.html", "croissant.json"] {
         assert!(fs::read(one.join(about)).unwrap() == fs::read(two.join(about)).unwrap(), "{about}");
     }
-    let (new, known) = build(&fixture, &plan, &one);
+    let (new, known) = build(&fixture, "plan", "one");
     assert_eq!((new.len(), known.len()), (0, 13), "{new:?}");
 
     // Other commands can read the output.
-    let beir = one.join("exports/beir");
-    let measured = fixture.json(&["eval", beir.to_str().unwrap(), "--method", "bm25", "--json"]);
+    let measured = fixture.json("eval ../one/exports/beir --method bm25 --json");
     assert!(measured["metrics"]["mrr"].as_f64().unwrap() > 0.3, "{measured}");
-    fixture.succeed(&["data", "check", one.join("exports/cosqa-plus").to_str().unwrap()]);
+    fixture.succeed("data check ../one/exports/cosqa-plus");
     let pairs = String::from_utf8(exports["training-pairs/train.jsonl"].clone()).unwrap();
     let pair: BTreeMap<String, Value> = serde_json::from_str(pairs.lines().next().unwrap()).unwrap();
     let fields: Vec<&str> = pair.keys().map(String::as_str).collect();
@@ -66,24 +64,20 @@ fn the_example_is_built_and_the_same_again() {
     // A query that two functions were documented with is answered by both; the documentation is in neither.
     let corpus = String::from_utf8(exports["beir/corpus.jsonl"].clone()).unwrap();
     assert!(!corpus.contains("Compute the mean of a list"));
-    assert!(
-        String::from_utf8(exports["beir/queries.jsonl"].clone())
-            .unwrap()
-            .contains("Compute the mean of a list")
-    );
+    let queries = String::from_utf8(exports["beir/queries.jsonl"].clone()).unwrap();
+    assert!(queries.contains("Compute the mean of a list"));
 }
 
 #[test]
 fn a_change_redoes_what_depends_on_it() {
     let (fixture, directory) = example();
     let plan = directory.join("plan.toml");
-    let out = fixture.path("out");
-    build(&fixture, &plan, &out);
+    build(&fixture, "plan", "out");
     let change = |from: &str, to: &str| {
         let text = fs::read_to_string(&plan).unwrap();
         assert!(text.contains(from), "{from}");
         fs::write(&plan, text.replace(from, to)).unwrap();
-        build(&fixture, &plan, &out)
+        build(&fixture, "plan", "out")
     };
     let exports = ["export beir", "export cosqa-plus", "export training-pairs"];
     // Another seed is for the splits: no queries are drawn here.
@@ -107,13 +101,12 @@ fn errors_are_reported_and_leave_the_build_unchanged() {
     let (fixture, directory) = example();
     let plan = directory.join("plan.toml");
     let out = fixture.path("out");
-    build(&fixture, &plan, &out);
+    build(&fixture, "plan", "out");
     let before = files(&out.join("exports"));
     let refused = |from: &str, to: &str, expected: &[&str]| {
         let text = fs::read_to_string(&plan).unwrap();
-        let other = directory.join("other.toml");
-        fs::write(&other, text.replacen(from, to, 1)).unwrap();
-        let output = fixture.run(&["data", "build", other.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+        fs::write(directory.join("other.toml"), text.replacen(from, to, 1)).unwrap();
+        let output = fixture.run("data build ../build/other.toml --out ../out");
         assert_eq!(output.status.code(), Some(2));
         for words in expected {
             assert!(stderr(&output).contains(words), "{words}: {}", stderr(&output));
@@ -142,15 +135,12 @@ fn errors_are_reported_and_leave_the_build_unchanged() {
 
 #[test]
 fn a_second_process_is_refused() {
-    let (fixture, directory) = example();
-    let out = fixture.path("out");
-    fs::create_dir_all(&out).unwrap();
-    let lock = fs::File::create(out.join(".lock")).unwrap();
+    let (fixture, _) = example();
+    fixture.write("out/.lock", "");
+    let lock = fs::File::create(fixture.path("out/.lock")).unwrap();
     lock.lock().unwrap();
-    let plan = directory.join("plan.toml");
-    let output = fixture.run(&["data", "build", plan.to_str().unwrap(), "--out", out.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("another `quarry data build` is running here"), "{}", stderr(&output));
+    let message = "another `quarry data build` is running here";
+    fixture.check_error("data build ../build/plan.toml --out ../out", message);
 }
 
 #[test]
@@ -158,45 +148,42 @@ fn a_rehearsal_lists_its_steps_and_writes_nothing() {
     let (fixture, directory) = example();
     let plan = directory.join("plan.toml");
     let out = fixture.path("out");
-    let [plan_path, out_path] = [&plan, &out].map(|path| path.to_str().unwrap());
-    let dry = fixture.succeed(&["data", "build", plan_path, "--out", out_path, "--dry-run"]);
+    let build_command = "data build ../build/plan.toml --out ../out";
+    let dry = fixture.succeed(&format!("{build_command} --dry-run"));
     assert_eq!(stdout(&dry).matches("to do").count(), 13, "{}", stdout(&dry));
     for expected in ["files of text", "codes in the pool", "queries typed", "pairs to judge", "tokens", "~"] {
         assert!(stdout(&dry).contains(expected), "{expected}: {}", stdout(&dry));
     }
     assert!(!out.exists());
-    let status = fixture.json(&["data", "build", plan_path, "--out", out_path, "--status", "--json"]);
+    let status = fixture.json(&format!("{build_command} --status --json"));
     assert!(status["steps"].as_array().unwrap().iter().all(|step| step["done"] == false));
-    build(&fixture, &plan, &out);
-    let status = fixture.json(&["data", "build", plan_path, "--out", out_path, "--status", "--json"]);
+    build(&fixture, "plan", "out");
+    let status = fixture.json(&format!("{build_command} --status --json"));
     assert_eq!(status["steps"].as_array().unwrap().len(), 13);
     assert!(status["steps"].as_array().unwrap().iter().all(|step| step["done"] == true), "{status}");
     // Counts are a table; a build without written queries has no more to report.
-    let report = stdout(&fixture.run(&["data", "report", out_path]));
+    let report = fixture.stdout("data report ../out");
     assert!(report.lines().any(|line| line.starts_with("labels ") && line.contains("negative")), "{report}");
-    let report = fixture.json(&["data", "report", out_path, "--json"]);
+    let report = fixture.json("data report ../out --json");
     assert_eq!(report["steps"][0]["name"], "source text", "{report}");
-    let svg = fixture.path("depth.svg");
-    let depth = ["data", "report", out_path, "--depth", "--plot", svg.to_str().unwrap(), "--json"];
-    let depth = fixture.json(&depth);
+    let depth = fixture.json("data report ../out --depth --plot ../depth.svg --json");
     fixture::schema::check("data-report", &depth);
     let methods = depth["methods"].as_array().unwrap();
     assert_eq!(methods.len(), 2);
     for method in methods {
         let ranks = method["ranks"].as_array().unwrap();
-        assert_eq!(
-            (method["queries"].as_u64(), ranks.len(), ranks[0]["labeled"].as_u64()),
-            (Some(40), 3, Some(40))
-        );
+        assert_eq!(method["queries"].as_u64(), Some(40));
+        assert_eq!(ranks.len(), 3);
+        assert_eq!(ranks[0]["labeled"].as_u64(), Some(40));
         assert_eq!(ranks[0]["hit"], ranks[0]["answered"], "{method}");
         assert!(ranks[2]["answers"].as_f64() >= ranks[0]["answers"].as_f64(), "{method}");
     }
-    let svg = fs::read_to_string(svg).unwrap();
+    let svg = fixture.read("depth.svg");
     assert!(svg.starts_with("<svg xmlns=") && svg.ends_with("</svg>\n"), "{svg}");
     assert_eq!((svg.matches("<svg").count(), svg.matches("<polyline").count()), (1, 4), "{svg}");
     // With other candidates the pairs are to be judged anew: at most two of each of two methods for 40 queries.
     fs::write(&plan, fs::read_to_string(&plan).unwrap().replace("k = 3", "k = 2")).unwrap();
-    let dry = stdout(&fixture.run(&["data", "build", plan_path, "--out", out_path, "--dry-run"]));
+    let dry = fixture.stdout(&format!("{build_command} --dry-run"));
     assert_eq!(dry.matches("to do").count(), 6, "{dry}");
     assert!(dry.contains("candidates: at most 160, of 40 queries"), "{dry}");
     assert!(dry.contains("judging: at most 160 pairs"), "{dry}");
@@ -206,32 +193,26 @@ fn a_rehearsal_lists_its_steps_and_writes_nothing() {
 fn two_builds_are_compared() {
     let (fixture, directory) = example();
     let plan = directory.join("plan.toml");
-    let [one, two] = ["one", "two"].map(|name| fixture.path(name));
-    build(&fixture, &plan, &one);
+    build(&fixture, "plan", "one");
     fs::write(&plan, fs::read_to_string(&plan).unwrap().replace("k = 3", "k = 2")).unwrap();
-    build(&fixture, &plan, &two);
-    let [one_path, two_path] = [&one, &two].map(|path| path.to_str().unwrap());
-    let difference = fixture.json(&["data", "report", one_path, "--against", two_path, "--json"]);
+    build(&fixture, "plan", "two");
+    let difference = fixture.json("data report ../one --against ../two --json");
     assert_eq!(difference["changed"][0]["name"], "candidates", "{difference}");
     assert!(difference["pairs_removed"].as_u64().unwrap() > 0);
     assert_eq!((&difference["pairs_added"], &difference["pairs_relabelled"]), (&0.into(), &0.into()));
-    let same = stdout(&fixture.run(&["data", "report", one_path, "--against", one_path]));
+    let same = fixture.stdout("data report ../one --against ../one");
     assert!(same.contains("labeled pairs: 0 removed, 0 added, 0 with a different label"), "{same}");
-    let missing =
-        fixture.run(&["data", "report", one_path, "--against", fixture.path("none").to_str().unwrap()]);
-    assert_eq!(missing.status.code(), Some(2));
-    assert!(stderr(&missing).contains("none/build.json: no such file or directory"), "{}", stderr(&missing));
+    let message = "none/build.json: no such file or directory";
+    fixture.check_error("data report ../one --against ../none", message);
 }
 
 #[test]
 fn exports_that_were_altered_are_noticed_and_built_again() {
-    let (fixture, directory) = example();
-    let plan = directory.join("plan.toml");
+    let (fixture, _) = example();
     let out = fixture.path("out");
-    build(&fixture, &plan, &out);
+    build(&fixture, "plan", "out");
     let before = files(&out.join("exports"));
-    let [plan_path, out_path] = [&plan, &out].map(|path| path.to_str().unwrap());
-    let status = || stdout(&fixture.run(&["data", "build", plan_path, "--out", out_path, "--status"]));
+    let status = || fixture.stdout("data build ../build/plan.toml --out ../out --status");
     assert!(!status().contains("since the last build"), "{}", status());
     fs::remove_file(out.join("exports/beir/corpus.jsonl")).unwrap();
     fs::write(out.join("exports/training-pairs/train.jsonl"), "{}\n").unwrap();
@@ -244,9 +225,9 @@ fn exports_that_were_altered_are_noticed_and_built_again() {
     ] {
         assert!(said.contains(expected), "{expected}: {said}");
     }
-    let difference = fixture.json(&["data", "report", out_path, "--against", out_path, "--json"]);
+    let difference = fixture.json("data report ../out --against ../out --json");
     assert_eq!(difference["damaged"][1].as_array().unwrap().len(), 3, "{difference}");
-    build(&fixture, &plan, &out);
+    build(&fixture, "plan", "out");
     assert!(before == files(&out.join("exports")) && !status().contains("since the last build"));
 }
 
@@ -266,30 +247,19 @@ fn all_that_a_plan_names_is_looked_at_before_anything_is_done() {
     ] {
         assert!(text.contains(from), "{from}");
         fs::write(&plan, text.replace(from, to)).unwrap();
-        let output = fixture.run(&["data", "build", plan.to_str().unwrap(), "--out", out.to_str().unwrap()]);
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(expected), "{expected}: {said}");
-        assert_eq!(fs::read_dir(out.join("steps")).unwrap().count(), 0, "{said}");
+        fixture.check_error("data build ../build/plan.toml --out ../out", expected);
+        assert_eq!(fs::read_dir(out.join("steps")).unwrap().count(), 0, "{expected}");
     }
     #[cfg(unix)]
-    {
-        let output = fixture.run(&["data", "intent", "/dev/zero"]);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(stderr(&output).contains("/dev/zero"), "{}", stderr(&output));
-    }
-    let empty = fixture.path("empty.txt");
-    fs::write(&empty, "\n").unwrap();
-    let output = fixture.run(&["data", "intent", empty.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("empty.txt: expected queries, found none"), "{}", stderr(&output));
+    fixture.check_error("data intent /dev/zero", "/dev/zero");
+    fixture.write("empty.txt", "\n");
+    fixture.check_error("data intent ../empty.txt", "empty.txt: expected queries, found none");
 }
 
 #[test]
 fn queries_that_look_for_something_else_are_explained() {
-    let (fixture, directory) = example();
-    let queries = directory.join("queries.txt");
-    let said = stdout(&fixture.run(&["data", "intent", queries.to_str().unwrap(), "--explain"]));
+    let (fixture, _) = example();
+    let said = fixture.stdout("data intent ../build/queries.txt --explain");
     assert!(said.contains("tool-usage\tinstall\tpython install module from file\n"), "{said}");
     assert!(said.contains("looks for code       11  68.8"), "{said}");
 }
@@ -297,8 +267,7 @@ fn queries_that_look_for_something_else_are_explained() {
 #[test]
 #[cfg(unix)]
 fn links_in_the_directory_of_a_build_are_not_followed() {
-    let (fixture, directory) = example();
-    let plan = directory.join("plan.toml");
+    let (fixture, _) = example();
     let elsewhere = fixture.path("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
     fs::write(elsewhere.join("beir"), "precious").unwrap();
@@ -307,9 +276,7 @@ fn links_in_the_directory_of_a_build_are_not_followed() {
         fs::create_dir(&out).unwrap();
         let target = if name == ".lock" { elsewhere.join("beir") } else { elsewhere.clone() };
         std::os::unix::fs::symlink(target, out.join(name)).unwrap();
-        let output = fixture.run(&["data", "build", plan.to_str().unwrap(), "--out", out.to_str().unwrap()]);
-        assert_eq!(output.status.code(), Some(2), "{name}");
-        assert!(stderr(&output).contains("is a link"), "{name}: {}", stderr(&output));
+        fixture.check_error(&format!("data build ../build/plan.toml --out ../out-{name}"), "is a link");
     }
     assert_eq!(files(&elsewhere), BTreeMap::from([("beir".to_owned(), b"precious".to_vec())]));
 }
@@ -319,53 +286,45 @@ fn queries_that_a_model_wrote_are_built_from_a_recording() {
     let (fixture, directory) = example();
     let plan = directory.join("written.toml");
     let [one, two] = ["one", "two"].map(|name| fixture.path(name));
-    let path = |path: &Path| path.to_str().unwrap().to_owned();
-    let dry =
-        |out: &Path| stdout(&fixture.run(&["data", "build", &path(&plan), "--out", &path(out), "--dry-run"]));
-    let estimated = dry(&one);
+    let dry = || fixture.stdout("data build ../build/written.toml --out ../one --dry-run");
+    let estimated = dry();
     assert!(estimated.contains("questions to models") && estimated.contains("exact"), "{estimated}");
-    build(&fixture, &plan, &one);
-    build(&fixture, &plan, &two);
+    build(&fixture, "written", "one");
+    build(&fixture, "written", "two");
     let exports = files(&one.join("exports"));
     assert!(exports == files(&two.join("exports")), "two builds differ");
     let triples = String::from_utf8(exports["query4code-triples/train.jsonl"].clone()).unwrap();
     let triple: BTreeMap<String, String> = serde_json::from_str(triples.lines().next().unwrap()).unwrap();
     assert_eq!(triple.keys().collect::<Vec<_>>(), ["code", "query", "summary", "url"]);
-    fixture.succeed(&["data", "check", &path(&one.join("exports/query4code"))]);
+    fixture.succeed("data check ../one/exports/query4code");
 
-    let report = fixture.json(&["data", "report", &path(&one), "--json"]);
-    assert_eq!(
-        (&report["classes"][0], &report["classes"][2], &report["kept"]),
-        (&22.into(), &2.into(), &22.into())
-    );
+    let report = fixture.json("data report ../one --json");
+    assert_eq!(report["classes"][0], 22);
+    assert_eq!(report["classes"][2], 2);
+    assert_eq!(report["kept"], 22);
     assert_eq!(report["calls"][0]["calls"], 3, "{report}");
-    let text = stdout(&fixture.run(&["data", "report", &path(&one)]));
+    let text = fixture.stdout("data report ../one");
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     assert!(lines.iter().any(|line| line.starts_with("of class 1") && line.contains("22   91.7")), "{text}");
-    let missing = fixture.run(&["data", "report", &path(&fixture.path("none"))]);
-    assert_eq!(missing.status.code(), Some(2));
+    assert_eq!(fixture.run("data report ../none").status.code(), Some(2));
 
     // Another style must be written, none of which is in the recording.
     let text = fs::read_to_string(&plan).unwrap();
     fs::write(&plan, text.replace("styles = [\"keyword\", \"question\"]", "styles = [\"imperative\"]"))
         .unwrap();
-    let dry = dry(&one);
+    let dry = dry();
     assert!(dry.contains("writing 12 queries and 0 summaries: 24 questions, about "), "{dry}");
     assert!(dry.contains(" dollars and 6 s at 2 s per answer"), "{dry}");
-    let refused = fixture.run(&["data", "build", &path(&plan), "--out", &path(&one)]);
-    assert!(
-        !refused.status.success() && stderr(&refused).contains("written.jsonl: no recorded answer"),
-        "{}",
-        stderr(&refused)
-    );
+    let refused = fixture.run("data build ../build/written.toml --out ../one");
+    assert!(!refused.status.success(), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("written.jsonl: no recorded answer"), "{}", stderr(&refused));
 }
 
-/// The metadata beside the exports of a build describe each file with its hash, and the columns of its records.
 #[test]
 fn metadata_names_every_file_of_the_exports_and_its_columns() {
-    let (fixture, directory) = example();
+    let (fixture, _) = example();
     let out = fixture.path("out");
-    build(&fixture, &directory.join("plan.toml"), &out);
+    build(&fixture, "plan", "out");
     let metadata: Value = serde_json::from_slice(&fs::read(out.join("croissant.json")).unwrap()).unwrap();
     let described: Vec<&str> = metadata["distribution"]
         .as_array()
@@ -385,12 +344,10 @@ fn metadata_names_every_file_of_the_exports_and_its_columns() {
     assert_eq!(set("beir.qrels.test.tsv"), ["query-id", "corpus-id", "score"]);
     assert_eq!(metadata["license"], json!(["MIT OR Apache-2.0"]));
     let page = fs::read_to_string(out.join("card.html")).unwrap();
-    assert!(
-        page.contains("<h1>Small functions in three languages</h1>") && page.matches("<svg").count() >= 6
-    );
+    assert!(page.contains("<h1>Small functions in three languages</h1>"));
+    assert!(page.matches("<svg").count() >= 6);
 }
 
-/// Every format of exports is what `quarry data check` accepts, and `quarry data convert` turns into another and back.
 #[test]
 fn every_export_can_be_read_and_converted_back() {
     let (fixture, directory) = example();
@@ -411,10 +368,9 @@ fn every_export_can_be_read_and_converted_back() {
     let without = |text: &str| text.split("[[exports]]").next().unwrap().to_owned();
     let exports: String =
         formats.iter().map(|(format, _)| format!("[[exports]]\nformat = \"{format}\"\n")).collect();
-    let plan = directory.join("all.toml");
-    fs::write(&plan, without(&written) + &exports).unwrap();
+    fs::write(directory.join("all.toml"), without(&written) + &exports).unwrap();
     let out = fixture.path("out");
-    build(&fixture, &plan, &out);
+    build(&fixture, "all", "out");
     for (format, other) in formats {
         let export = out.join("exports").join(format);
         let checked = fixture.run(&["data", "check", export.to_str().unwrap(), "--split", "train"]);
@@ -514,43 +470,40 @@ fn judging_in_a_build_is_estimated_followed_and_shown() {
         .replace("replay = \"recording.jsonl\"\n", "")
         .replace("http://localhost:8766/v1", &server.url());
     fs::write(directory.join("judge.toml"), judge + "input_price = 1.0\noutput_price = 2.0\n").unwrap();
-    let plan = directory.join("plan.toml");
-    let plan = plan.to_str().unwrap();
-    let refused = fixture.run(&["data", "build", plan]);
+    let build = "data build ../build/plan.toml";
+    let refused = fixture.run(build);
     assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
-    let dry = fixture.run(&["data", "build", plan, "--dry-run"]);
+    let dry = fixture.run(&format!("{build} --dry-run"));
     let dry = format!("{}{}", stdout(&dry), stderr(&dry));
     let estimate = dry.lines().find(|line| line.starts_with("judging by cosqa-plus: ")).expect(&dry);
     assert!(estimate.contains(" pairs, about ") && estimate.contains("tokens, $0."), "{estimate}");
     assert!(estimate.contains("at 2 s per answer"), "{estimate}");
-    let status = stdout(&fixture.run(&["data", "build", plan, "--status"]));
+    let status = fixture.stdout(&format!("{build} --status"));
     assert!(status.contains("to do; judged 0 of "), "{status}");
 
     is_open.store(true, Ordering::SeqCst);
-    let built = fixture.run(&["data", "build", plan]);
+    let built = fixture.run(build);
     let printed = stderr(&built);
     assert!(built.status.success(), "{printed}");
-    assert!(
-        printed.contains("pairs to judge\n  next ") && printed.contains(" answers of models, "),
-        "{printed}"
-    );
-    let state = fixture.json(&["judge", "status", plan, "--json"]);
+    assert!(printed.contains("pairs to judge\n  next "), "{printed}");
+    assert!(printed.contains(" answers of models, "), "{printed}");
+    let state = fixture.json("judge status ../build/plan.toml --json");
     assert_eq!((&state["waiting"], &state["judge"]), (&json!(0), &json!("cosqa-plus")), "{state}");
     let (answers, tokens) = (state["answers"].as_u64().unwrap(), state["cost"]["tokens"].as_u64().unwrap());
     assert_eq!(tokens, 15 * answers);
     let card = fs::read_to_string(directory.join("plan.build/card.md")).unwrap();
     let dollars = answers as f64 * 20.0 / 1e6;
     assert!(card.contains(&format!("| labels | {answers} | {tokens} | {dollars:.6} |")), "{card}");
-    let shown = stdout(&fixture.run(&["judge", "show", plan]));
+    let shown = fixture.stdout("judge show ../build/plan.toml");
     assert!(shown.lines().count() > 10, "{shown}");
-    let run = fixture.run(&["judge", "run", plan]);
+    let run = fixture.run("judge run ../build/plan.toml");
     assert!(stderr(&run).contains("use `quarry data build"), "{}", stderr(&run));
     // The next estimate is by what was measured.
     let text = fs::read_to_string(directory.join("plan.toml")).unwrap();
     fs::write(directory.join("plan.toml"), text.replace("k = 3", "k = 4")).unwrap();
     is_open.store(false, Ordering::SeqCst);
-    assert_eq!(fixture.run(&["data", "build", plan]).status.code(), Some(2));
-    let dry = stdout(&fixture.run(&["data", "build", plan, "--dry-run"]));
+    assert_eq!(fixture.run(build).status.code(), Some(2));
+    let dry = fixture.stdout(&format!("{build} --dry-run"));
     assert!(dry.contains("pairs judged so far"), "{dry}");
 }
 
@@ -593,7 +546,7 @@ fn workers_build_the_same() {
         let out = out.to_str().unwrap();
         let arguments = ["data", "build", &plan, "--out", out, "--llm", &endpoint, "--llm", "cache=false"];
         let mut command = fixture.command(&[&arguments, more].concat());
-        Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        Running::silent(&mut command)
     };
     let alone = fixture.path("alone");
     assert!(begin(&alone, &[]).0.wait().unwrap().success());
@@ -605,7 +558,7 @@ fn workers_build_the_same() {
         let questions = QUESTIONS.to_string();
         let arguments = ["worker", "--nats", &url, "--model", &model, "--questions", &questions];
         let mut command = fixture.command(&[&arguments[..], &["--programs", "0", "--lease", "3"]].concat());
-        Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+        Running::silent(&mut command)
     };
     for n_workers in [1, 2] {
         let out = fixture.path(&format!("workers-{n_workers}"));
@@ -625,15 +578,5 @@ fn workers_build_the_same() {
         let same = files(&alone.join("exports")) == files(&out.join("exports"));
         assert!(same, "{n_workers} workers build something else");
         assert!(fs::read(alone.join("card.md")).unwrap() == fs::read(out.join("card.md")).unwrap());
-    }
-}
-
-/// A process that does not outlive the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }

@@ -16,10 +16,10 @@ fn people_label_queries_and_rules_are_compared_with_them() {
         .flat_map(|n| [format!("python reverse list {n}"), format!("why is python slow {n}")])
         .collect();
     fixture.write("tree/queries.txt", &queries.join("\n"));
-    fixture.succeed(&["data", "intent", "queries.txt", "--form", "form.csv", "--sample", "40"]);
-    let form = std::fs::read_to_string(fixture.path("tree/form.csv")).unwrap();
+    fixture.succeed("data intent queries.txt --form form.csv --sample 40");
+    let form = fixture.read("tree/form.csv");
     assert_eq!((form.lines().count(), form.lines().next()), (41, Some("query,intent")));
-    let instructions = std::fs::read_to_string(fixture.path("tree/form.md")).unwrap();
+    let instructions = fixture.read("tree/form.md");
     assert!(instructions.contains("- `code-search`: "), "{instructions}");
     // All labels are as the rules have them, but for one; the second rater leaves some out.
     let fill = |skip: usize| {
@@ -34,17 +34,14 @@ fn people_label_queries_and_rules_are_compared_with_them() {
     };
     fixture.write("tree/one.csv", &fill(0));
     fixture.write("tree/two.csv", &fill(1));
-    let value = fixture.json(&["data", "intent", "--labels", "one.csv", "two.csv", "--json"]);
+    let value = fixture.json("data intent --labels one.csv two.csv --json");
     check("data-intent", &value);
     assert_eq!((value["queries"].as_u64(), value["raters"].as_u64()), (Some(40), Some(2)));
     assert_eq!(value["alpha"], 1.0);
     assert!(value["rules"]["accuracy"].as_f64().unwrap() >= 0.975, "{value}");
-    check_error(&fixture.run(&["data", "intent", "--labels", "form.csv"]), "fill in the column `intent`");
+    fixture.check_error("data intent --labels form.csv", "fill in the column `intent`");
     fixture.write("tree/bad.csv", "query,intent\na,search\n");
-    check_error(
-        &fixture.run(&["data", "intent", "--labels", "bad.csv"]),
-        "expected one of code-search, debugging",
-    );
+    fixture.check_error("data intent --labels bad.csv", "expected one of code-search, debugging");
 }
 
 #[test]
@@ -61,27 +58,13 @@ fn labeled_data_is_trained_on_with_its_negatives() {
         })
         .collect();
     fixture.write("tree/pairs.jsonl", &rows);
-    let output = fixture.run(&[
-        "train",
-        "static",
-        "--pairs",
-        "pairs.jsonl",
-        "--out",
-        "model",
-        "--set",
-        "batch=16",
-        "--set",
-        "epochs=1",
-        "--set",
-        "dimension=16",
-        "--set",
-        "validation=0.0",
-    ]);
+    let settings = "--set batch=16 --set epochs=1 --set dimension=16 --set validation=0.0";
+    let output = fixture.run(&format!("train static --pairs pairs.jsonl --out model {settings}"));
     let said = stderr(&output);
     assert!(output.status.success(), "{said}");
     assert!(said.contains("80 pairs of labeled data, with 80 hard negatives"), "{said}");
     fixture.write("tree/none.jsonl", &pair("read", "def f(): pass", 0));
-    let output = fixture.run(&["train", "static", "--pairs", "none.jsonl", "--out", "none"]);
+    let output = fixture.run("train static --pairs none.jsonl --out none");
     check_error(&output, "expected pairs that are labeled as matching, found none of 1 queries");
 }
 
@@ -102,13 +85,10 @@ fn documented_counts_match_the_build() {
         assert!(text.starts_with("about ") && name.ends_with(".txt"), "{name}: {text}");
     }
     // Existing files are kept.
-    let said = stderr(&fixture.run(&docs));
+    let said = fixture.stderr(&docs);
     assert!(said.contains("docs: 0 of 0 functions"), "{said}");
     // A package whose docstrings are read is imported in the sandbox.
     fixture
         .succeed(&[&written[..], &["--api-docs", "own", "--unsafe-no-sandbox", "--below", "1000"]].concat());
-    check_error(
-        &fixture.run(&["data", "build", "build/written.toml", "--out", "tree", "--api-docs", "x"]),
-        "build",
-    );
+    fixture.check_error("data build build/written.toml --out tree --api-docs x", "build");
 }

@@ -22,7 +22,6 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// A home with a copy of the examples in it.
 struct Home(tempfile::TempDir);
 
 impl Home {
@@ -98,7 +97,6 @@ fn normalized(text: &str) -> String {
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns whether what a page has below a command is what the command printed.
 fn agrees(documented: &str, printed: &str) -> bool {
     let pattern = normalized(documented);
     let lines = pattern.lines().map(|line| match line {
@@ -181,7 +179,6 @@ const ANSWERS: [&str; 4] = [
     "crates/session/src/tokens.rs",
 ];
 
-/// The commands of the README with their words.
 fn readme_commands() -> Vec<Vec<String>> {
     let text = fs::read_to_string(root().join("README.md")).unwrap();
     let blocks = text.split("```sh\n").skip(1).filter_map(|block| block.split("```").next());

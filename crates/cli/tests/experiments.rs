@@ -17,7 +17,6 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Files of an experiment.
 struct Data(TempDir);
 
 impl Data {
@@ -33,7 +32,6 @@ impl Data {
         self.write(path, &records.iter().map(|record| format!("{record}\n")).collect::<String>());
     }
 
-    /// Copies a tiny model.
     fn model(&self, name: &str, tiny: &str) {
         let source = repository().join("crates/transformer/tests/fixtures").join(tiny);
         copy(&source, &self.0.path().join("models").join(name));

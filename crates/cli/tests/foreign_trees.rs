@@ -12,7 +12,6 @@ use quarry_test_support::process::output_within;
 /// Longer than any command here takes, even on a busy machine; a hang takes for ever.
 const TIME: Duration = Duration::from_secs(120);
 
-/// Runs the binary with limited memory and time.
 #[track_caller]
 fn run(fixture: &Fixture, arguments: &[&str]) -> Output {
     // Endless input hits this limit before it exhausts the machine's memory.
@@ -30,7 +29,6 @@ const SPECIAL: [(&str, &str); 4] = [
     ("sparse", "longer than"),
 ];
 
-/// Puts something instead of a file.
 fn put(path: &Path, what: &str, elsewhere: &Path) {
     let _ = fs::remove_file(path);
     match what {
@@ -74,7 +72,7 @@ fn ignore_files_are_read_from_regular_files_only() {
             let path = fixture.path("tree").join(name);
             put(&path, what, &fixture.path("elsewhere"));
             finds_the_socket(&run(&fixture, &["search", "open a socket", "-k", "1"]));
-            let status = fixture.json(&["status", "--json"]);
+            let status = fixture.json("status --json");
             let skipped = status["holds"]["skipped"].as_array().unwrap();
             let file = skipped.iter().find(|file| file["path"] == name);
             let reason = file.map_or("", |file| file["reason"].as_str().unwrap());
@@ -91,7 +89,6 @@ fn ignore_files_are_read_from_regular_files_only() {
     finds_the_socket(&run(&fixture, &["search", "open a socket", "-k", "1"]));
 }
 
-/// Returns whether this build has a command.
 fn is_here(command: &&[&str]) -> bool {
     command[0] != "mcp" || cfg!(feature = "mcp")
 }
@@ -171,7 +168,7 @@ fn an_index_in_a_tree_cannot_have_other_files_written() {
     for command in commands.into_iter().filter(is_here) {
         let output = run(&fixture, command);
         let message = format!("{}{}", stdout(&output), stderr(&output));
-        assert_eq!(fs::read_to_string(fixture.path("home/rc")).unwrap(), "mine", "{command:?}");
+        assert_eq!(fixture.read("home/rc"), "mine", "{command:?}");
         for name in MEMBERS {
             let link = fs::read_link(fixture.path("tree/.quarry").join(name));
             assert_eq!(link.unwrap(), Path::new("../../home/rc"), "{command:?}");
@@ -194,12 +191,12 @@ fn an_index_in_a_tree_cannot_have_other_files_written() {
     finds_the_socket(&run(&fixture, &["search", "open a socket"]));
     let output = run(&fixture, &["index", "--local"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert_eq!(fs::read_to_string(fixture.path("home/rc")).unwrap(), "mine");
+    assert_eq!(fixture.read("home/rc"), "mine");
     let output = run(&fixture, &["search", "open a socket"]);
     finds_the_socket(&output);
     assert_eq!(stderr(&output), "");
     // The one that another user finds there is not read.
-    let mut command = fixture.command(&["search", "open a socket"]);
+    let mut command = fixture.command("search 'open a socket'");
     let output = command.env("XDG_STATE_HOME", fixture.path("others")).output().unwrap();
     finds_the_socket(&output);
     assert!(stderr(&output).contains(".quarry was not built by this user"), "{}", stderr(&output));

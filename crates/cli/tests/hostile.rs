@@ -16,7 +16,6 @@ use quarry_test_support::process::output_within;
 /// Longer than any of these trees takes, even on a busy machine; a hang takes for ever.
 const TIME: Duration = Duration::from_secs(240);
 
-/// Runs the binary with limited time.
 #[track_caller]
 fn run(fixture: &Fixture, arguments: &[&str]) -> Output {
     let output = output_within(&mut fixture.command(arguments), TIME, &fixture.path(""));
@@ -25,7 +24,6 @@ fn run(fixture: &Fixture, arguments: &[&str]) -> Output {
     output
 }
 
-/// Why each file was left out, by its path.
 fn skipped(fixture: &Fixture) -> HashMap<String, String> {
     let output = run(fixture, &["status", "--json"]);
     let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

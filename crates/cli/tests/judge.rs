@@ -27,12 +27,10 @@ fn the_example_needs_no_key_and_runs_its_programs() {
         return;
     }
     let fixture = Fixture::new();
-    let (plan, ledger) = (example(), fixture.path("example.ledger"));
+    let plan = example();
     let judge = |rest: &[&str]| {
-        let mut arguments =
-            vec!["judge", rest[0], plan.to_str().unwrap(), "--ledger", ledger.to_str().unwrap()];
-        arguments.extend(&rest[1..]);
-        fixture.run(&arguments)
+        let options = [plan.to_str().unwrap(), "--ledger", "../example.ledger"];
+        fixture.run(&[&["judge", rest[0]], &options[..], &rest[1..]].concat())
     };
     let run = judge(&["run", "--json"]);
     if stderr(&run).contains("the sandbox cannot be set up") {
@@ -88,11 +86,10 @@ fn the_example_needs_no_key_and_runs_its_programs() {
     assert_eq!(ids, ["14", "36"]);
     let audit = judge(&["audit"]);
     assert!(audit.status.success() && stdout(&audit).starts_with("14 test programs"), "{}", stdout(&audit));
-    let out = fixture.path("labels");
-    let export = judge(&["export", out.to_str().unwrap(), "--to", "beir"]);
+    let export = judge(&["export", "../labels", "--to", "beir"]);
     assert!(export.status.success(), "{}", stderr(&export));
-    assert_eq!(fs::read_to_string(out.join("qrels/test.tsv")).unwrap().lines().count(), 41);
-    let matches = stderr(&judge(&["export", fixture.path("matches").to_str().unwrap(), "--to", "advtest"]));
+    assert_eq!(fixture.read("labels/qrels/test.tsv").lines().count(), 41);
+    let matches = stderr(&judge(&["export", "../matches", "--to", "advtest"]));
     for words in ["matches: 22 pairs", "18 pairs with label 0 are left out", "6 pairs are not in python"] {
         assert!(matches.contains(words), "{words}: {matches}");
     }
@@ -100,7 +97,7 @@ fn the_example_needs_no_key_and_runs_its_programs() {
 
 /// A directory with each code of the example in a file of its own, by the number of its pair, without those that begin
 /// with imports: a label is about a function.
-fn write_functions(fixture: &Fixture, directory: &str, changes: &[(usize, &str, &str)]) -> PathBuf {
+fn write_functions(fixture: &Fixture, directory: &str, changes: &[(usize, &str, &str)]) {
     let pairs = fs::read_to_string(example().with_file_name("pairs.json")).unwrap();
     let pairs: Vec<Value> = serde_json::from_str(&pairs).unwrap();
     for (number, pair) in pairs.iter().enumerate().filter(|(number, _)| ![31, 32, 37].contains(number)) {
@@ -112,7 +109,6 @@ fn write_functions(fixture: &Fixture, directory: &str, changes: &[(usize, &str, 
         let extension = if pair["language"] == "javascript" { "js" } else { "py" };
         fixture.write(&format!("{directory}/{number}.{extension}"), &code);
     }
-    fixture.path(directory)
 }
 
 #[test]
@@ -121,26 +117,25 @@ fn labels_are_checked_against_a_later_commit() {
         return;
     }
     let fixture = Fixture::new();
-    let (plan, ledger) = (example(), fixture.path("example.ledger"));
-    let judge = |command: &str, rest: &[&str]| {
-        let arguments = ["judge", command, plan.to_str().unwrap(), "--ledger", ledger.to_str().unwrap()];
-        fixture.run(&[&arguments, rest].concat())
+    let plan = example();
+    let judge = |command: &str| {
+        fixture.run(&format!("judge {command} '{}' --ledger ../example.ledger", plan.display()))
     };
-    let run = judge("run", &[]);
+    let run = judge("run");
     if stderr(&run).contains("the sandbox cannot be set up") {
         return;
     }
     assert!(run.status.success(), "{}", stderr(&run));
-    let before = write_functions(&fixture, "before", &[]);
+    write_functions(&fixture, "before", &[]);
     let changes = [
         (5, "def count_lines(text):\n    return len(text.splitlines())\n", "# Removed.\n"),
         (8, "celsius * 9 / 5", "9 * celsius / 5"),
         (26, "result, i, j = [], 0, 0", "result = []\n    i = j = 0"),
         (28, "sorted(set(numbers))", "sorted(numbers)"),
     ];
-    let now = write_functions(&fixture, "now", &changes);
-    fs::create_dir(now.join("units")).unwrap();
-    fs::rename(now.join("9.py"), now.join("units/kelvin.py")).unwrap();
+    write_functions(&fixture, "now", &changes);
+    fs::create_dir(fixture.path("now/units")).unwrap();
+    fs::rename(fixture.path("now/9.py"), fixture.path("now/units/kelvin.py")).unwrap();
     // By all labels `early` is better, and by those that hold `late`: those of 8 and 28 do not.
     let ids = |number: usize| {
         let pairs = fs::read_to_string(plan.with_file_name("pairs.json")).unwrap();
@@ -154,11 +149,8 @@ fn labels_are_checked_against_a_later_commit() {
         });
         fixture.write(&format!("{name}.run"), &lines.collect::<String>());
     }
-    let [now, before, page] =
-        [now, before, fixture.path("page.md")].map(|path| path.to_str().unwrap().to_owned());
-    let [early, late] = ["early.run", "late.run"].map(|name| fixture.path(name).to_str().unwrap().to_owned());
-    let arguments = ["--now", &now, "--before", &before, "--run", &early, "--run", &late];
-    let audit = judge("audit", &[&arguments[..], &["--page", &page, "--json"]].concat());
+    let trees = "--now ../now --before ../before --run ../early.run --run ../late.run";
+    let audit = judge(&format!("audit {trees} --page ../page.md --json"));
     assert_eq!(audit.status.code(), Some(1), "{}", stderr(&audit));
     let report: Value = serde_json::from_slice(&audit.stdout).unwrap();
     let fates = |fate: &str| -> Vec<(&str, bool)> {
@@ -174,7 +166,7 @@ fn labels_are_checked_against_a_later_commit() {
         runs.iter().find(|found| found["run"].as_str().unwrap().starts_with(run)).unwrap()["places"].clone()
     };
     assert_eq!((places("early"), places("late")), (json!([1, 2]), json!([2, 1])));
-    let page = fs::read_to_string(page).unwrap();
+    let page = fixture.read("page.md");
     for words in [
         "units/kelvin.py:1 to_kelvin",
         "its tests passed before, and failed now",
@@ -200,7 +192,7 @@ fn kills_lose_nothing_and_repeat_only_what_was_under_way() {
     let server = Server::script(|_, seen| model(seen));
     let undisturbed = Fixture::new();
     write_plan(&undisturbed, PAIRS, &server.url());
-    undisturbed.succeed(&["judge", "run", "plan.toml"]);
+    undisturbed.succeed("judge run plan.toml");
     let before = server.count();
     assert_eq!(before, 2 * PAIRS);
 
@@ -210,7 +202,7 @@ fn kills_lose_nothing_and_repeat_only_what_was_under_way() {
     let mut random = fastrand::Rng::with_seed(seed);
     let start = Instant::now();
     loop {
-        let mut command = killed.command(&["judge", "run", "plan.toml"]);
+        let mut command = killed.command("judge run plan.toml");
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let life = Duration::from_millis(random.u64(1..250));
         let born = Instant::now();
@@ -239,7 +231,7 @@ fn kills_lose_nothing_and_repeat_only_what_was_under_way() {
     assert_eq!(asked.len(), 2 * PAIRS, "seed {seed}");
     let repeated: usize = asked.values().map(|times| times - 1).sum();
     assert!(repeated <= kills * CONCURRENCY, "seed {seed}: {repeated} repeated after {kills} kills");
-    let status = killed.json(&["judge", "status", "plan.toml", "--json"]);
+    let status = killed.json("judge status plan.toml --json");
     assert_eq!((&status["waiting"], &status["answers"]), (&json!(0), &json!(2 * PAIRS)), "seed {seed}");
 }
 
@@ -248,10 +240,10 @@ fn a_plan_that_cannot_work_is_refused_before_anything_is_asked() {
     let server = Server::script(|_, seen| model(seen));
     let fixture = Fixture::new();
     write_plan(&fixture, 2, &server.url());
-    let plan = fs::read_to_string(fixture.path("tree/plan.toml")).unwrap();
+    let plan = fixture.read("tree/plan.toml");
     let with = |from: &str, to: &str| {
         fixture.write("tree/plan.toml", &plan.replacen(from, to, 1));
-        fixture.run(&["judge", "run", "plan.toml"])
+        fixture.run("judge run plan.toml")
     };
     check_error(&with("judge =", "jugde ="), "jugde");
     check_error(&with("'cosqa'", "'cosqua'"), "expected one of agents");
@@ -262,8 +254,8 @@ fn a_plan_that_cannot_work_is_refused_before_anything_is_asked() {
         assert!(!stderr(&refused).contains("sk-live"), "{}", stderr(&refused));
     }
     check_error(&with("model = 'm'", "model = 'm'\nkey_variable = 'NO_SUCH_KEY'"), "NO_SUCH_KEY");
-    check_error(&fixture.run(&["judge", "run", "none.toml"]), "none.toml");
-    check_error(&fixture.run(&["judge", "status", "plan.toml"]), "there is no ledger");
+    fixture.check_error("judge run none.toml", "none.toml");
+    fixture.check_error("judge status plan.toml", "there is no ledger");
     assert!(!fixture.path("tree/plan.ledger").exists());
     let dry = with("judge", "judge");
     assert!(dry.status.success());
@@ -272,10 +264,9 @@ fn a_plan_that_cannot_work_is_refused_before_anything_is_asked() {
     let pair = json!({"id": "\u{1b}]0;a\u{7}\u{9b}2J\u{202e}", "query": " ", "code": "c"});
     fixture
         .write("tree/pairs.jsonl", &format!("{}\n{pair}\n", json!({"id": "b", "query": "b", "code": "c"})));
-    let refused = fixture.run(&["judge", "run", "plan.toml"]);
-    check_error(&refused, "pairs.jsonl:2: expected `query`");
+    fixture.check_error("judge run plan.toml", "pairs.jsonl:2: expected `query`");
     fixture.write("tree/pairs.jsonl", &pair.to_string().replace("\" \"", "\"q\"").replace("\"c\"", "\" \""));
-    let refused = fixture.run(&["judge", "run", "plan.toml"]);
+    let refused = fixture.run("judge run plan.toml");
     check_error(&refused, "it has no code");
     let speaks = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
     assert!(!stderr(&refused).contains(speaks), "{:?}", stderr(&refused));
@@ -286,19 +277,15 @@ fn pairs_without_a_verdict_end_with_an_error() {
     let server = Server::script(|_, _| Reply::status(400, "{\"error\": \"not today\"}"));
     let fixture = Fixture::new();
     write_plan(&fixture, 2, &server.url());
-    let run = fixture.run(&["judge", "run", "plan.toml"]);
+    let run = fixture.run("judge run plan.toml");
     assert_eq!(run.status.code(), Some(2), "{}", stderr(&run));
-    assert!(
-        stderr(&run).contains("not today") && stdout(&run).contains("2 without a verdict"),
-        "{}",
-        stdout(&run)
-    );
+    assert!(stderr(&run).contains("not today"), "{}", stdout(&run));
+    assert!(stdout(&run).contains("2 without a verdict"), "{}", stdout(&run));
     // Equal failures are reported once.
-    fixture.run(&["judge", "run", "plan.toml"]);
-    let story = stdout(&fixture.run(&["judge", "show", "plan.toml", "0"]));
+    fixture.run("judge run plan.toml");
+    let story = fixture.stdout("judge show plan.toml 0");
     assert!(story.contains("failed, 2 times") && story.matches("not today").count() == 1, "{story}");
-    let export = fixture.run(&["judge", "export", "plan.toml", "labels.json"]);
-    check_error(&export, "no pair has a label yet");
+    fixture.check_error("judge export plan.toml labels.json", "no pair has a label yet");
 }
 
 #[test]
@@ -306,8 +293,8 @@ fn a_full_disk_stops_with_advice_and_keeps_existing_files() {
     let server = Server::script(|_, seen| model(seen));
     let fixture = Fixture::new();
     write_plan(&fixture, 3, &server.url());
-    check_error(&fixture.run_without_space(&["judge", "run", "plan.toml"]), "plan.ledger");
-    fixture.succeed(&["judge", "run", "plan.toml"]);
+    check_error(&fixture.run_without_space("judge run plan.toml"), "plan.ledger");
+    fixture.succeed("judge run plan.toml");
     assert_eq!(labels(&fixture).lines().count(), 3);
 }
 
@@ -317,9 +304,9 @@ fn a_damaged_answer_is_asked_for_again_with_a_warning() {
     let server = Server::script(|_, seen| model(seen));
     let fixture = Fixture::new();
     write_plan(&fixture, 1, &server.url());
-    let plan = fs::read_to_string(fixture.path("tree/plan.toml")).unwrap();
+    let plan = fixture.read("tree/plan.toml");
     fixture.write("tree/plan.toml", &format!("cache = 'answers'\n{plan}"));
-    let run = |ledger: &str| stderr(&fixture.run(&["judge", "run", "plan.toml", "--ledger", ledger]));
+    let run = |ledger: &str| fixture.stderr(&["judge", "run", "plan.toml", "--ledger", ledger]);
     assert!(!run("first").contains("damaged") && server.count() == 2);
     let mut damaged = 0;
     for directory in fs::read_dir(fixture.path("tree/answers")).unwrap() {
@@ -345,52 +332,43 @@ fn a_damaged_answer_is_asked_for_again_with_a_warning() {
 #[test]
 fn people_label_before_any_model_does() {
     let fixture = Fixture::new();
-    let ledger = fixture.path("people.ledger");
-    let judge = |command: &[&str], rest: &[&str]| {
-        let mut arguments = vec!["judge"];
-        arguments.extend(command);
-        let plan = example();
-        arguments.extend([plan.to_str().unwrap(), "--ledger", ledger.to_str().unwrap()]);
-        arguments.extend(rest);
-        fixture.run(&arguments)
+    let plan = example();
+    let judge = |command: &str, rest: &str| {
+        fixture.run(&format!("judge {command} '{}' --ledger ../people.ledger {rest}", plan.display()))
     };
-    let form = fixture.path("form.csv");
-    let export = judge(&["people", "export"], &[form.to_str().unwrap(), "--sample", "3"]);
+    let export = judge("people export", "../form.csv --sample 3");
     assert!(export.status.success() && stderr(&export).contains("3 rows"), "{}", stderr(&export));
-    check_error(&judge(&["people", "export"], &[form.to_str().unwrap()]), "one that exists");
-    let other = fixture.path("other.csv");
-    let unknown = judge(&["people", "export"], &[other.to_str().unwrap(), "--guideline", "nobodys"]);
-    check_error(&unknown, "no such guideline");
-    check_error(&judge(&["study"], &[]), "there is nothing to study");
+    check_error(&judge("people export", "../form.csv"), "one that exists");
+    check_error(&judge("people export", "../other.csv --guideline nobodys"), "no such guideline");
+    check_error(&judge("study", ""), "there is nothing to study");
 
     // The last cells of a row are label, minutes and comment.
-    let text = fs::read_to_string(&form).unwrap();
-    fs::write(&form, text.replace(",\"\",\"\",\"\"\n", ",\"yes\",\"2\",\"\"\n")).unwrap();
-    check_error(&judge(&["people", "import"], &[form.to_str().unwrap()]), "give --by NAME");
+    let text = fixture.read("form.csv");
+    fixture.write("form.csv", &text.replace(",\"\",\"\",\"\"\n", ",\"yes\",\"2\",\"\"\n"));
+    check_error(&judge("people import", "../form.csv"), "give --by NAME");
     // A table whose labels stand elsewhere.
-    let renamed = fixture.path("renamed.csv");
-    fs::write(&renamed, text.replacen("label", "my label", 1)).unwrap();
-    let import = judge(&["people", "import"], &[renamed.to_str().unwrap(), "--by", "ann"]);
+    fixture.write("renamed.csv", &text.replacen("label", "my label", 1));
+    let import = judge("people import", "../renamed.csv --by ann");
     check_error(&import, ":1: expected a column `label` with the labels that people gave");
     for by in ["ann", "bob"] {
-        let import = judge(&["people", "import"], &[form.to_str().unwrap(), "--by", by]);
+        let import = judge("people import", &format!("../form.csv --by {by}"));
         assert!(import.status.success() && stderr(&import).contains("3 new"), "{}", stderr(&import));
     }
-    let study: Value = serde_json::from_slice(&judge(&["study"], &["--json"]).stdout).unwrap();
+    let study: Value = serde_json::from_slice(&judge("study", "--json").stdout).unwrap();
     assert_eq!(study["programs"][0]["mean_minutes"], json!(2.0));
     let accuracy = &study["annotators"][0]["exact"]["accuracy"];
     assert_eq!((&accuracy["hits"], &accuracy["of"]), (&json!(6), &json!(6)));
-    let markdown = stdout(&judge(&["study"], &["--format", "markdown"]));
+    let markdown = stdout(&judge("study", "--format markdown"));
     assert!(markdown.contains("| ann, without tests | 3 | 1.000 [0.439, 1.000] | - |"), "{markdown}");
     // The story of a pair holds what people say.
     let pairs: Vec<Value> =
         serde_json::from_str(&fs::read_to_string(example().with_file_name("pairs.json")).unwrap()).unwrap();
     let given = pairs.iter().find(|pair| text.contains(pair["code"].as_str().unwrap())).unwrap();
-    let story = stdout(&judge(&["show"], &[&given["pair-idx"].to_string()]));
+    let story = stdout(&judge("show", &given["pair-idx"].to_string()));
     // Without a date of its own, an answer has the time of the import.
     let date = story.split("ann, imported ").nth(1).and_then(|rest| rest.get(..10)).unwrap_or(&story);
     assert!(date.starts_with("20") && date.matches('-').count() == 2, "{date}");
     assert!(story.contains(&format!("ann, imported {date}, without tests: yes (cosqa-plus)")), "{story}");
-    let guidelines = stdout(&fixture.run(&["judge", "people", "guidelines"]));
+    let guidelines = fixture.stdout("judge people guidelines");
     assert!(guidelines.contains("cosqa-plus-half") && guidelines.contains("preference"), "{guidelines}");
 }

@@ -104,7 +104,7 @@ fn issues_are_asked_of_the_tree_before_the_fix() {
         find("a2", "grep")["functions"]["found"],
         json!(["net.py:Client.send", "net.py:retry_with_backoff"])
     );
-    let page = fs::read_to_string(fixture.path("tree/page.html")).unwrap();
+    let page = fixture.read("tree/page.html");
     assert!(page.contains("a1: read_table fails") && page.contains("<strong>table.py:read_table</strong>"));
 
     // A second run opens the indexes as they are, and finds the same; files that are written again have new times.
@@ -158,14 +158,14 @@ fn issues_are_chosen_by_repository_source_and_number() {
     assert_eq!(n(&["--limit", "1", "--source", "one"]), 1);
     let refused = |more: &[&str], words: &str| {
         let arguments = ["eval", "localize", "issues.jsonl", "--repos", "mirrors"];
-        check_error(&fixture.run(&[&arguments, more].concat()), words);
+        fixture.check_error(&[&arguments, more].concat(), words);
     };
     refused(&["--repository", "o/other"], "check --repository and --source");
     refused(&["--limit", "0"], "'--limit <N>': expected at least 1");
     fixture.write("tree/issues.jsonl", &format!("{}\n", issue("1", &"a".repeat(40), "t", &["a.py:f"])));
-    let output = fixture.run(&["eval", "localize", "issues.jsonl", "--repos", "nowhere"]);
+    let output = fixture.run("eval localize issues.jsonl --repos nowhere");
     check_error(&output, "o/demo: expected a clone of it in nowhere");
-    let text = fixture.run(&["eval", "localize", "--help"]);
+    let text = fixture.run("eval localize --help");
     assert!(stdout(&text).contains("bm25-lucene"));
 }
 
@@ -174,7 +174,7 @@ fn changed_lines_are_places_to_find() {
     let fixture = Fixture::new();
     benchmark(&fixture);
     let commit = {
-        let text = fs::read_to_string(fixture.path("tree/issues.jsonl")).unwrap();
+        let text = fixture.read("tree/issues.jsonl");
         let first: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
         first["commit"].as_str().unwrap().to_owned()
     };
@@ -202,14 +202,13 @@ fn changed_lines_are_places_to_find() {
     let value = |id: &str, measure: &str| {
         values.iter().find(|line| line["query"] == id).unwrap()["lines"][measure].clone()
     };
-    assert_eq!(
-        (value("1", "hit@1"), value("1", "mrr"), value("1", "hunks@10")),
-        (json!(1.0), json!(1.0), json!(1.0))
-    );
+    assert_eq!(value("1", "hit@1"), 1.0);
+    assert_eq!(value("1", "mrr"), 1.0);
+    assert_eq!(value("1", "hunks@10"), 1.0);
     assert_eq!((value("2", "mrr"), value("2", "context@2000")), (json!(1.0), json!(1.0)));
     // The functions of the lines are gold.
     let gold = &values.iter().find(|line| line["query"] == "1").unwrap()["functions"]["gold"];
     assert_eq!(gold, &json!(["net.py:retry_with_backoff", "net.py:Client"]));
-    let output = fixture.run(&["eval", "localize", "issues.jsonl", "--repos", "mirrors"]);
+    let output = fixture.run("eval localize issues.jsonl --repos mirrors");
     assert!(stdout(&output).contains("hunks@10"), "{}", stdout(&output));
 }

@@ -2,48 +2,37 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 
-/// A server of a small tree.
+use crate::fixture::{Fixture, Running};
+
+const MAIL: &str = "def send_letter(address):\n    return post(address)\n";
+
 struct Server {
-    process: Child,
+    process: Running,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
-    directory: tempfile::TempDir,
+    fixture: Fixture,
     n_requests: u64,
 }
 
 impl Server {
-    /// Starts a server without a word to it.
     fn spawn() -> Self {
         Self::spawn_with(&["--index", "../index"])
     }
 
     fn spawn_with(arguments: &[&str]) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let tree = directory.path().join("tree");
-        fs::create_dir_all(&tree).unwrap();
-        fs::write(
-            tree.join("net.py"),
-            "def connect(host):\n    \"\"\"Open a socket to a host.\"\"\"\n    return dial(host)\n",
-        )
-        .unwrap();
-        fs::write(directory.path().join("secret.py"), "def secret():\n    return 42\n").unwrap();
-        let mut process = Command::new(env!("CARGO_BIN_EXE_quarry"))
-            .arg("mcp")
-            .args(arguments)
-            .current_dir(&tree)
-            .env("XDG_CACHE_HOME", directory.path().join("cache"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let fixture = Fixture::new();
+        fs::remove_dir_all(fixture.path("tree/http")).unwrap();
+        fixture.write("secret.py", "def secret():\n    return 42\n");
+        let mut command = fixture.command(&[&["mcp"], arguments].concat());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().unwrap();
         let stdin = process.stdin.take();
         let stdout = BufReader::new(process.stdout.take().unwrap());
-        Self { process, stdin, stdout, directory, n_requests: 0 }
+        Self { process: Running(process), stdin, stdout, fixture, n_requests: 0 }
     }
 
     fn start() -> Self {
@@ -53,17 +42,26 @@ impl Server {
     /// Starts a server with a version of the protocol.
     fn start_with(version: &str) -> Self {
         let mut server = Self::spawn();
-        server.initialize(version);
+        server.initialize(version, json!({}));
         server
     }
 
-    fn initialize(&mut self, version: &str) {
+    fn initialize(&mut self, version: &str, capabilities: Value) {
         let client = json!({"name": "test", "version": "1"});
-        let parameters = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client});
+        let parameters =
+            json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": client});
         let answer = self.request("initialize", parameters);
         assert_eq!(answer["result"]["serverInfo"]["name"], "quarry", "{answer}");
         assert_eq!(answer["result"]["protocolVersion"], version, "{answer}");
-        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
+        self.notify("initialized", Value::Null);
+    }
+
+    fn notify(&mut self, what: &str, params: Value) {
+        let mut message = json!({"jsonrpc": "2.0", "method": format!("notifications/{what}")});
+        if !params.is_null() {
+            message["params"] = params;
+        }
+        self.send(&message.to_string());
     }
 
     /// Sends a line that is answered with an error: its code, the id that is answered, and its message.
@@ -95,7 +93,6 @@ impl Server {
         id
     }
 
-    /// The next line.
     fn read(&mut self) -> Value {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
@@ -106,7 +103,7 @@ impl Server {
 
     /// Locks the index as its writer does: until that is dropped, calls that need to write it wait.
     fn lock(&self) -> File {
-        let index = self.directory.path().join("index");
+        let index = self.fixture.path("index");
         fs::create_dir_all(&index).unwrap();
         let lock = File::create(index.join("lock")).unwrap();
         lock.lock().unwrap();
@@ -159,8 +156,8 @@ impl Server {
     fn end_with_log(mut self) -> (Option<i32>, String) {
         drop(self.stdin.take());
         let mut log = String::new();
-        self.process.stderr.take().unwrap().read_to_string(&mut log).unwrap();
-        (self.process.wait().unwrap().code(), log)
+        self.process.0.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        (self.process.0.wait().unwrap().code(), log)
     }
 }
 
@@ -195,8 +192,7 @@ fn a_changed_tree_is_indexed_again() {
     let mut server = Server::start();
     server.check_answer("index_status", json!({}), "there is no index yet");
     server.check_answer("search", json!({"query": "socket"}), "net.py:1-3");
-    let added = server.directory.path().join("tree/mail.py");
-    fs::write(added, "def send_letter(address):\n    return post(address)\n").unwrap();
+    server.fixture.write("tree/mail.py", MAIL);
     server.check_answer("index_status", json!({}), "not up to date (1 file new)");
     server.check_answer("search", json!({"query": "send a letter"}), "mail.py:1-2 function send_letter");
     assert_eq!(server.end(), Some(0));
@@ -224,12 +220,8 @@ fn invalid_messages_are_answered_and_logged() {
         let (code, id, _) = server.error_of(line);
         assert_eq!((code, id), (-32700, Value::Null));
     }
-    server
-        .stdin
-        .as_mut()
-        .unwrap()
-        .write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}\n")
-        .unwrap();
+    let invalid = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}\n";
+    server.stdin.as_mut().unwrap().write_all(invalid).unwrap();
     let answer = server.read();
     assert_eq!((&answer["error"]["code"], &answer["id"]), (&json!(-32700), &Value::Null));
     let (code, id, message) = server.error_of(r#"{"jsonrpc":"2.0","id":null,"method":"tools/list"}"#);
@@ -306,7 +298,7 @@ fn before_the_handshake_only_requests_are_answered() {
     let (code, _, message) =
         server.error_of(r#"{"jsonrpc":"2.0","id":99,"method":"initialize","params":{}}"#);
     assert_eq!((code, message.contains("protocolVersion")), (-32602, true), "{message}");
-    server.initialize("2025-11-25");
+    server.initialize("2025-11-25", json!({}));
     server.check_answer("index_status", json!({}), "there is no index yet");
     let (code, log) = server.end_with_log();
     assert_eq!(code, Some(0));
@@ -366,15 +358,11 @@ fn an_id_in_use_is_not_taken_again_and_a_canceled_one_of_a_batch_not_waited_for(
         {"jsonrpc": "2.0", "id": "quick", "method": "ping"},
     ]);
     server.send(&batch.to_string());
-    let cancel = |id: Value| {
-        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
-            .to_string()
-    };
-    server.send(&cancel(json!("slow")));
+    server.notify("cancelled", json!({"requestId": "slow"}));
     let mut line = String::new();
     server.stdout.read_line(&mut line).unwrap();
     assert_eq!(line.trim(), r#"[{"jsonrpc":"2.0","id":"quick","result":{}}]"#);
-    server.send(&cancel(json!(id)));
+    server.notify("cancelled", json!({"requestId": id}));
     drop(lock);
     server.check_answer("search", json!({"query": "open a socket"}), "1. net.py:1-3 function connect\n");
     assert_eq!(server.end(), Some(0));
@@ -396,10 +384,9 @@ fn progress_is_reported_on_request() {
         shares.push(message["params"]["progress"].as_f64().unwrap());
     };
     assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("net.py:1-3"), "{answer}");
-    assert!(
-        shares.len() > 1 && shares.is_sorted_by(|a, b| a < b) && shares[shares.len() - 1] <= 1.0,
-        "{shares:?}"
-    );
+    assert!(shares.len() > 1, "{shares:?}");
+    assert!(shares.is_sorted_by(|a, b| a < b), "{shares:?}");
+    assert!(shares[shares.len() - 1] <= 1.0, "{shares:?}");
     assert_eq!(server.end(), Some(0));
 }
 
@@ -408,9 +395,7 @@ fn a_canceled_call_has_no_answer_and_holds_nothing_up() {
     let mut server = Server::start();
     let lock = server.lock();
     let id = server.ask_and_wait();
-    let cancel = json!({"requestId": id, "reason": "changed my mind"});
-    server
-        .send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel}).to_string());
+    server.notify("cancelled", json!({"requestId": id, "reason": "changed my mind"}));
     server.check_answer("index_status", json!({}), "there is no index yet");
     drop(lock);
     server.check_answer("search", json!({"query": "open a socket"}), "1. net.py:1-3 function connect\n");
@@ -421,13 +406,8 @@ fn a_canceled_call_has_no_answer_and_holds_nothing_up() {
 #[test]
 fn roots_of_the_client_are_searched_too() {
     let mut server = Server::spawn_with(&["."]);
-    let client = json!({"name": "test", "version": "1"});
-    let capabilities = json!({"roots": {"listChanged": true}});
-    let parameters =
-        json!({"protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": client});
-    server.request("initialize", parameters);
-    server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
-    let other = server.directory.path().join("other tree");
+    server.initialize("2025-06-18", json!({"roots": {"listChanged": true}}));
+    let other = server.fixture.path("other tree");
     let roots =
         json!([{"uri": format!("file://{}", other.display()).replace(' ', "%20")}, {"uri": "https://a/b"}]);
     let send_roots = |server: &mut Server, roots: &Value| {
@@ -440,13 +420,12 @@ fn roots_of_the_client_are_searched_too() {
     };
     send_roots(&mut server, &roots);
     // It appears after it was named.
-    fs::create_dir(&other).unwrap();
-    fs::write(other.join("mail.py"), "def send_letter(address):\n    return post(address)\n").unwrap();
+    server.fixture.write("other tree/mail.py", MAIL);
     while server.call("index_status", json!({})).0.matches("Tree ").count() < 2 {}
     let (found, _) = server.call("search", json!({"query": "send a letter"}));
     assert!(found.contains("1. \"other tree/mail.py\":1-2 function send_letter"), "{found}");
     server.check_answer("read_unit", json!({"path": "other tree/mail.py", "line": 1}), "mail.py\":1-2");
-    server.send(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}).to_string());
+    server.notify("roots/list_changed", Value::Null);
     send_roots(&mut server, &json!([]));
     while server.call("index_status", json!({})).0.contains("Tree ") {}
     assert_eq!(server.end(), Some(0));
@@ -455,14 +434,9 @@ fn roots_of_the_client_are_searched_too() {
 #[test]
 fn the_first_call_waits_for_the_roots_of_the_client() {
     let mut server = Server::spawn_with(&[]);
-    let other = server.directory.path().join("other");
-    fs::create_dir(&other).unwrap();
-    fs::write(other.join("mail.py"), "def send_letter(address):\n    return post(address)\n").unwrap();
-    let client = json!({"name": "test", "version": "1"});
-    let parameters =
-        json!({"protocolVersion": "2025-06-18", "capabilities": {"roots": {}}, "clientInfo": client});
-    server.request("initialize", parameters);
-    server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
+    let other = server.fixture.path("other");
+    server.fixture.write("other/mail.py", MAIL);
+    server.initialize("2025-06-18", json!({"roots": {}}));
     let search = json!({"name": "search", "arguments": {"query": "open a socket"}});
     let id = server.ask("tools/call", search);
     let asked = server.read();

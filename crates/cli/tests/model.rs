@@ -94,7 +94,7 @@ fn a_model_is_pulled_verified_described_and_then_needs_no_hub() {
     fixture.succeed(&arguments);
     assert_eq!(requests.load(Ordering::SeqCst), asked, "what is there is asked for again");
 
-    let info = fixture.run(&["model", "list", "tiny"]);
+    let info = fixture.run("model list tiny");
     for part in
         ["columns: 16", "kind: bert, 2 layers of 16 columns, 4 heads, 46 tokens", "from: owner/tiny at main"]
     {
@@ -102,18 +102,17 @@ fn a_model_is_pulled_verified_described_and_then_needs_no_hub() {
     }
 
     fs::write(fixture.path("tree/tiny/vocab.txt"), "other").unwrap();
-    check_error(&fixture.run(&arguments), "vocab.txt: another file has this name");
+    fixture.check_error(&arguments, "vocab.txt: another file has this name");
     let other = ["model", "pull", "owner/other", "--from", &address, "--out", "tiny"];
-    check_error(&fixture.run(&other), "has owner/tiny at main");
+    fixture.check_error(&other, "has owner/tiny at main");
 }
 
 #[test]
 fn a_file_with_another_checksum_is_refused() {
     let fixture = Fixture::new();
     let (address, _) = hub("00000000000000000000000000000000000000000000000000000000000000aa", "");
-    let got = fixture.run(&["model", "pull", "owner/tiny", "--from", &address, "--out", "tiny"]);
-    assert_eq!(got.status.code(), Some(2));
-    assert!(stderr(&got).contains("model.safetensors: expected"), "{}", stderr(&got));
+    let pull = format!("model pull owner/tiny --from {address} --out tiny");
+    fixture.check_error(&pull, "model.safetensors: expected");
     assert!(!fixture.path("tree/tiny/model.safetensors").exists());
     assert!(!fixture.path("tree/tiny/pulled.json").exists());
 }
@@ -122,16 +121,14 @@ fn a_file_with_another_checksum_is_refused() {
 fn a_hub_cannot_write_elsewhere_and_names_are_checked() {
     let fixture = Fixture::new();
     let (address, _) = hub(SHA256, "1_Pooling/../../escaped.json");
-    let got = fixture.run(&["model", "pull", "owner/tiny", "--from", &address, "--out", "tiny"]);
-    check_error(&got, "escaped.json: expected the path of a file in the model's directory");
+    let message = "escaped.json: expected the path of a file in the model's directory";
+    fixture.check_error(&format!("model pull owner/tiny --from {address} --out tiny"), message);
     assert!(!fixture.path("tree/escaped.json").exists());
-    check_error(
-        &fixture.run(&["model", "pull", "tiny"]),
-        "tiny: expected best, or the name of a model at a hub as owner/name",
-    );
+    fixture
+        .check_error("model pull tiny", "tiny: expected best, or the name of a model at a hub as owner/name");
     let missing = ["model", "pull", "owner/none", "--from", &address, "--out", "none"];
     assert_eq!(fixture.run(&missing).status.code(), Some(2));
-    let builtin = stdout(&fixture.run(&["model", "list", "builtin"]));
+    let builtin = fixture.stdout("model list builtin");
     assert!(builtin.contains("columns: "), "{builtin}");
 }
 
@@ -145,7 +142,7 @@ fn models_are_listed_with_where_they_are() {
     }
     fixture.write("cache/quarry/models/owner/tiny/pulled.json", "{}");
     fixture.write("cache/quarry/models/broken/model.bin", "no model");
-    let list = fixture.json(&["model", "list", "--json"]);
+    let list = fixture.json("model list --json");
     let is_elsewhere = |model: &&Value| model["place"] != "beside";
     let models: Vec<_> = list["models"].as_array().unwrap().iter().filter(is_elsewhere).collect();
     let beside = list["models"].as_array().unwrap().iter().find(|model| !is_elsewhere(model)).unwrap();
@@ -155,11 +152,11 @@ fn models_are_listed_with_where_they_are() {
     assert_eq!(field("place"), [json!("built-in"), json!("copied"), json!("pulled")]);
     assert_eq!(field("architecture"), [json!("static"), json!(null), json!("bert")]);
     assert!(models[1]["problem"].as_str().unwrap().contains("is not a static model"), "{list}");
-    let builtin = stdout(&fixture.run(&["model", "list", "builtin"]));
+    let builtin = fixture.stdout("model list builtin");
     assert!(builtin.contains(models[0]["checksum"].as_str().unwrap()), "{builtin}");
     let size = fs::metadata(tiny_bert().join("model.safetensors")).unwrap().len();
     assert_eq!((&models[2]["bytes"], &models[2]["problem"]), (&json!(size), &json!(null)));
-    let text = stdout(&fixture.run(&["model", "list"]));
+    let text = fixture.stdout("model list");
     assert!(text.contains("built in") && text.contains("owner/tiny"), "{text}");
 }
 
@@ -168,35 +165,21 @@ fn weights_are_written_in_other_forms() {
     let fixture = Fixture::new();
     let model = tiny_bert().display().to_string();
     fixture.write("tree/texts.txt", "open a socket\n\nsort a list of numbers\n");
-    let report = fixture.json(&[
-        "model",
-        "convert",
-        &model,
-        "--bits",
-        "8",
-        "--texts",
-        "texts.txt",
-        "--out",
-        "../int8",
-        "--json",
-    ]);
+    let report =
+        fixture.json(&format!("model convert {model} --bits 8 --texts texts.txt --out ../int8 --json"));
     let number = |name: &str| report[name].as_f64().unwrap();
     assert_eq!(report["texts"], 2);
     assert!(number("bytes_after") * 2.0 < number("bytes_before"), "{report}");
     assert!(number("minimum_cosine") > 0.99 && number("mean_cosine") < 1.0, "{report}");
-    let find = |model: &str| {
-        fixture.json(&["search", "open a socket", "--model", model, "--threshold", "0", "--json"])
-    };
+    let find =
+        |model: &str| fixture.json(&format!("search 'open a socket' --model {model} --threshold 0 --json"));
     assert_eq!(find("../int8")["results"][0]["name"], "connect");
 
-    fixture.succeed(&["model", "convert", &model, "--out", "../same"]);
+    fixture.succeed(&format!("model convert {model} --out ../same"));
     assert_eq!(find("../same")["results"], find(&model)["results"]);
 
-    check_error(&fixture.run(&["model", "convert", &model, "--out", "../same"]), "one that exists");
-    check_error(
-        &fixture.run(&["model", "convert", "../tree", "--out", "../new"]),
-        "has neither model.safetensors nor",
-    );
+    fixture.check_error(&format!("model convert {model} --out ../same"), "one that exists");
+    fixture.check_error("model convert ../tree --out ../new", "has neither model.safetensors nor");
     assert!(!fixture.path("new").exists());
     // Weights that can be read but are not those of the architecture.
     fs::create_dir(fixture.path("other")).unwrap();
@@ -205,46 +188,21 @@ fn weights_are_written_in_other_forms() {
     let weights = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 4]].concat();
     fs::write(fixture.path("other/model.safetensors"), weights).unwrap();
     let other = fixture.path("other").display().to_string();
-    check_error(&fixture.run(&["model", "convert", &other, "--out", "../new"]), "cannot be loaded");
+    fixture.check_error(&format!("model convert {other} --out ../new"), "cannot be loaded");
     assert!(!fixture.path("new").exists());
     // A cross-encoder is compared by its log-odds, and described.
     let cross_encoder = tiny_bert().with_file_name("tiny-cross-bert").display().to_string();
-    let quantize = [
-        "model",
-        "convert",
-        "--bits",
-        "8",
-        &cross_encoder,
-        "--texts",
-        "texts.txt",
-        "--out",
-        "../cross8",
-        "--json",
-    ];
+    let quantize = format!("model convert --bits 8 {cross_encoder} --texts texts.txt --out ../cross8 --json");
     let loss = fixture.json(&quantize);
     assert!(loss["mean_difference"].as_f64().unwrap() <= loss["maximum_difference"].as_f64().unwrap());
     assert!(loss["maximum_difference"].as_f64().unwrap() < 0.2, "{loss}");
-    let info = stdout(&fixture.run(&["model", "list", "../cross8"]));
+    let info = fixture.stdout("model list ../cross8");
     assert!(info.contains("kind: cross-encoder"), "{info}");
-    assert!(stdout(&fixture.run(&["model", "list", "best"])).contains("columns: 384"));
+    assert!(fixture.stdout("model list best").contains("columns: 384"));
     fixture.write("tree/empty.txt", "\n");
-    let empty =
-        fixture.run(&["model", "convert", "--bits", "8", &model, "--texts", "empty.txt", "--out", "../new"]);
-    check_error(&empty, "empty.txt: expected texts");
-    check_error(
-        &fixture.run(&[
-            "model",
-            "convert",
-            "--bits",
-            "8",
-            "builtin.bin",
-            "--texts",
-            "texts.txt",
-            "--out",
-            "../new",
-        ]),
-        "builtin.bin",
-    );
+    let empty = format!("model convert --bits 8 {model} --texts empty.txt --out ../new");
+    fixture.check_error(&empty, "empty.txt: expected texts");
+    fixture.check_error("model convert --bits 8 builtin.bin --texts texts.txt --out ../new", "builtin.bin");
 }
 
 #[test]
@@ -268,49 +226,43 @@ fn the_model_of_a_quality_reranks_and_is_found_beside_the_program_or_pulled() {
     let former_name = fixture.json(&[&search[..], &["--quality", "balanced"]].concat());
     assert_eq!(former_name["results"], found["results"]);
     assert_eq!(found["quality"], "best");
-    let n_units = fixture.json(&["index", "--json"])["units"].as_u64().unwrap();
+    let n_units = fixture.json("index --json")["units"].as_u64().unwrap();
     // A search that nobody asked to re-rank computes no vectors.
     let is_fast =
         |found: &Value| found["quality"] == "fast" && found["results"][0]["parts"]["reranker"] == 0.0;
     assert!(is_fast(&fixture.json(&search)));
-    assert!(stderr(&fixture.run(&["index"])).contains("--quality best` stores vectors of"));
-    let state = || stdout(&fixture.run(&["status"]));
-    assert!(
-        state().contains(&format!("re-rank  0 of {n_units} units have vectors; mcp, lsp,")),
-        "{}",
-        state()
-    );
+    assert!(fixture.stderr("index").contains("--quality best` stores vectors of"));
+    let state = || fixture.stdout("status");
+    let text = state();
+    assert!(text.contains(&format!("re-rank  0 of {n_units} units have vectors; mcp, lsp,")), "{text}");
     fixture.write("tree/.quarry.toml", "background_units = 1\n");
     assert!(state().contains("more units than background_units = 1"), "{}", state());
     fixture.write("tree/.quarry.toml", "quality = \"balanced\"\n");
     assert!(fixture.json(&search)["results"][0]["parts"]["reranker"].as_f64().unwrap() > 0.1);
-    let ahead = || fixture.json(&["index", "--json"])["embedded_ahead"].clone();
+    let ahead = || fixture.json("index --json")["embedded_ahead"].clone();
     assert_eq!((ahead(), ahead()), (json!(n_units), json!(0)));
     let again = &fixture.json(&search)["results"][0];
     assert!((again["parts"]["reranker"].as_f64().unwrap() - cosine).abs() < 0.01, "{again}");
     fixture.write("tree/.quarry.toml", "quality = \"best\"\n");
     assert_eq!(ahead(), json!(0));
     fs::remove_file(fixture.path("tree/.quarry.toml")).unwrap();
-    assert_eq!(fixture.json(&["index", "--json"]).get("embedded_ahead"), None);
+    assert_eq!(fixture.json("index --json").get("embedded_ahead"), None);
     // From now on they are used, but for symbols and reports.
-    assert!(!stderr(&fixture.run(&["index"])).contains("stores vectors"));
+    assert!(!fixture.stderr("index").contains("stores vectors"));
     let unasked = fixture.json(&search);
     assert_eq!(unasked["quality"], "best");
     let again = &unasked["results"][0]["parts"]["reranker"];
     assert!((again.as_f64().unwrap() - cosine).abs() < 0.01, "{unasked}");
     assert!(is_fast(&fixture.json(&[&search[..], &["--quality", "fast"]].concat())));
-    assert_eq!(fixture.json(&["search", "delay", "--json"])["quality"], "fast");
+    assert_eq!(fixture.json("search delay --json")["quality"], "fast");
     let report =
         "Traceback (most recent call last):\n  File \"wait.py\", line 3, in delay\nOverflowError: too large";
     assert_eq!(fixture.json(&["search", report, "--json", "--threshold", "0"])["quality"], "fast");
     assert_eq!(fixture.json(&["similar", "wait.py:1", "--json", "--threshold", "0"]).get("quality"), None);
-    let holds = &fixture.json(&["status", "--json"])["holds"];
+    let holds = &fixture.json("status --json")["holds"];
     assert_eq!(holds["precomputed"].as_object().unwrap().values().collect::<Vec<_>>(), [&json!(n_units)]);
-    assert!(
-        state().contains(&format!("re-rank  {n_units} of {n_units} units have vectors of bert-")),
-        "{}",
-        state()
-    );
+    let text = state();
+    assert!(text.contains(&format!("re-rank  {n_units} of {n_units} units have vectors of bert-")), "{text}");
 
     // Another encoder re-ranks instead, whose vectors are precomputed likewise.
     let tiny = tiny_bert().display().to_string();
@@ -327,8 +279,8 @@ fn the_model_of_a_quality_reranks_and_is_found_beside_the_program_or_pulled() {
     assert_eq!((ahead(), ahead()), (json!(n_units), json!(0)));
     let again = fixture.json(&[&search[..], &["--reranker", &tiny]].concat());
     assert!((cosine(&again) - cosine(&other)).abs() < 0.01, "{again}");
-    check_error(
-        &fixture.run(&[&search[..], &["--reranker", &tiny, "--quality", "fast"]].concat()),
+    fixture.check_error(
+        &[&search[..], &["--reranker", &tiny, "--quality", "fast"]].concat(),
         "'--reranker <DIR>' cannot be used with '--quality <NAME>'",
     );
 
@@ -340,8 +292,8 @@ fn the_model_of_a_quality_reranks_and_is_found_beside_the_program_or_pulled() {
     assert_ne!(parts["cross_encoder"], json!(0.0));
     assert_eq!(fixture.json(&search)["results"][0]["parts"]["cross_encoder"], json!(0.0));
     let bert = concat!(env!("CARGO_MANIFEST_DIR"), "/../transformer/tests/fixtures/tiny-bert");
-    check_error(
-        &fixture.run(&[&search[..], &["--cross-encoder", bert]].concat()),
+    fixture.check_error(
+        &[&search[..], &["--cross-encoder", bert]].concat(),
         "tiny-bert: is not a cross-encoder",
     );
 
@@ -372,7 +324,7 @@ fn models_of_model2vec_are_used_described_and_converted_both_ways() {
         fixture.json(&answer)["results"].clone()
     };
     assert_eq!(found(&model)[0]["name"], "connect");
-    let info = stdout(&fixture.run(&["model", "list", &model]));
+    let info = fixture.stdout(&["model", "list", &model]);
     assert!(info.contains("columns: 12") && info.contains("token vectors"), "{info}");
     let benchmark = ["corpus.jsonl", "queries.jsonl"].map(|name| format!("tree/data/{name}"));
     fixture.write(
@@ -382,27 +334,20 @@ fn models_of_model2vec_are_used_described_and_converted_both_ways() {
     fixture.write(&benchmark[1], "{\"_id\": \"q\", \"text\": \"sort values\"}\n");
     fixture.write("tree/data/qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\tb\t1\n");
     let measured = |model: &str| {
-        fixture.json(&["eval", "data", "--method", model, "--metrics", "mrr", "--json"])["metrics"]["mrr"]
-            .clone()
+        fixture.json(&format!("eval data --method {model} --metrics mrr --json"))["metrics"]["mrr"].clone()
     };
     assert_eq!(measured(&model), json!(1.0));
 
     let converted = fixture.succeed(&["model", "convert", &model, "--out", "../static"]);
     assert!(stderr(&converted).contains("a static model of 29 of 45 tokens"), "{}", stderr(&converted));
     assert_eq!(measured("../static"), json!(1.0));
-    let back = fixture.succeed(&["model", "convert", "../static", "--out", "../back"]);
+    let back = fixture.succeed("model convert ../static --out ../back");
     assert!(stderr(&back).contains("pairs of words"), "{}", stderr(&back));
     assert_eq!(measured("../back"), json!(1.0));
-    assert!(stdout(&fixture.run(&["model", "list", "../back"])).contains("token vectors"));
+    assert!(fixture.stdout("model list ../back").contains("token vectors"));
 
     fs::remove_file(fixture.path("static/vocabulary.txt")).unwrap();
-    check_error(
-        &fixture.run(&["model", "convert", "../static", "--out", "../no"]),
-        "vocabulary.txt: no such file or directory",
-    );
-    check_error(
-        &fixture.run(&["model", "convert", "builtin", "--out", "../no"]),
-        "comes without its vocabulary",
-    );
+    fixture.check_error("model convert ../static --out ../no", "vocabulary.txt: no such file or directory");
+    fixture.check_error("model convert builtin --out ../no", "comes without its vocabulary");
     assert!(!fixture.path("no").exists());
 }

@@ -11,7 +11,6 @@ use crate::fixture::{Fixture, WITHOUT_SPACE, after, check_error, stderr, stdout}
 
 const ARCHIVE: &str = "quarry-model-best.tar.gz";
 
-/// The archives of a release.
 static RELEASE: LazyLock<tempfile::TempDir> = LazyLock::new(|| {
     let directory = tempfile::tempdir().unwrap();
     let script = root().join("packaging/pack.sh");
@@ -131,7 +130,7 @@ fn files_are_taken_from_an_archive_its_directory_or_a_clone() {
     }
     // Beside the program it is not pulled again.
     let fixture = Fixture::new();
-    let beside = fixture.run(&["model", "pull", "best"]);
+    let beside = fixture.run("model pull best");
     assert!(stderr(&beside).contains("embed/models/best: installed already"), "{}", stderr(&beside));
     assert!(!fixture.path("cache/quarry/models").exists());
 }

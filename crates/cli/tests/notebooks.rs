@@ -64,8 +64,7 @@ fn compact() -> String {
 #[test]
 fn a_function_is_found_on_the_lines_of_the_file() {
     let fixture = notebooks();
-    let output =
-        fixture.succeed(&["search", "convert an amount into another currency", "--lines", "0", "-k", "1"]);
+    let output = fixture.succeed("search 'convert an amount into another currency' --lines 0 -k 1");
     let expected = concat!(
         " 1. rates.ipynb:22  function convert_currency\n",
         "      22 │ def convert_currency(amount, rate):\n",
@@ -77,7 +76,7 @@ fn a_function_is_found_on_the_lines_of_the_file() {
     for (line, code) in [(22, "def convert_currency"), (25, "return amount")] {
         assert!(NOTEBOOK.lines().nth(line - 1).unwrap().contains(code), "line {line}");
     }
-    let answer = fixture.json(&["search", "convert_currency", "--json", "-k", "1", "--lines", "0"]);
+    let answer = fixture.json("search convert_currency --json -k 1 --lines 0");
     let first = &answer["results"][0];
     assert_eq!((&first["start_line"], &first["end_line"]), (&json!(22), &json!(25)));
     assert_eq!((&first["language"], &first["kind"]), (&json!("python"), &json!("function")));
@@ -86,21 +85,21 @@ fn a_function_is_found_on_the_lines_of_the_file() {
         snippet.starts_with("def convert_currency(amount, rate):\n    \"\"\"Turns an \"amount\""),
         "{snippet}"
     );
-    let paths = stdout(&fixture.run(&["search", "convert_currency", "-l", "-k", "1"]));
+    let paths = fixture.stdout("search convert_currency -l -k 1");
     assert_eq!(paths, "rates.ipynb\n");
-    let line = stdout(&fixture.run(&["search", "convert_currency", "--vimgrep", "-k", "1"]));
+    let line = fixture.stdout("search convert_currency --vimgrep -k 1");
     assert_eq!(line, "rates.ipynb:22:5:def convert_currency(amount, rate):\n");
 }
 
 #[test]
 fn patterns_see_the_code_and_not_the_json() {
     let fixture = notebooks();
-    let search = |arguments: &[&str]| stdout(&fixture.run(&[&["search", "--vimgrep"], arguments].concat()));
+    let search = |arguments: &[&str]| fixture.stdout(&[&["search", "--vimgrep"], arguments].concat());
     assert_eq!(search(&["-e", r"'C:\\rates'$"]), "rates.ipynb:24:12:    path = 'C:\\rates'\n");
     assert_eq!(search(&["-e", r#"an "amount" into"#]).split(':').nth(1), Some("23"));
     assert_eq!(search(&["-e", "^# Exchange"]), "rates.ipynb:7:1:# Exchange rates\n");
     assert_eq!(search(&["-e", "cell_type|zebra|image/png"]), "");
-    let context = stdout(&fixture.run(&["search", "-e", "path =", "-C", "1"]));
+    let context = fixture.stdout("search -e 'path =' -C 1");
     assert!(
         context.contains(
             "      23 │     \"\"\"Turns an \"amount\" into another currency.\"\"\"\n      24 │     path"
@@ -108,7 +107,7 @@ fn patterns_see_the_code_and_not_the_json() {
         "{context}"
     );
     assert!(context.contains("      25 │     return amount * rate\n"), "{context}");
-    let output = fixture.run(&["search", "zebra", "-t", "ipynb"]);
+    let output = fixture.run("search zebra -t ipynb");
     assert!(!stdout(&output).contains("zebra"), "outputs are not searched: {}", stdout(&output));
 }
 
@@ -136,7 +135,7 @@ fn each_cell_has_a_language() {
         assert_eq!(units.len(), 4, "{units:?}");
         assert!(units.iter().all(|unit| unit.starts_with("rates.ipynb")), "{units:?}");
     }
-    let status = stdout(&fixture.run(&["status"]));
+    let status = fixture.stdout("status");
     assert!(status.contains("bash 1") && status.contains("markdown 1"), "{status}");
 }
 
@@ -144,7 +143,7 @@ fn each_cell_has_a_language() {
 fn all_lines_of_a_notebook_may_be_one_of_the_file() {
     let fixture = Fixture::new();
     fixture.write("tree/rates.ipynb", &compact());
-    let output = fixture.run(&["search", "convert_currency", "--lines", "0", "-k", "1"]);
+    let output = fixture.run("search convert_currency --lines 0 -k 1");
     let expected = concat!(
         " 1. rates.ipynb:1  function convert_currency\n",
         "       1 │ def convert_currency(amount, rate):\n",
@@ -153,19 +152,19 @@ fn all_lines_of_a_notebook_may_be_one_of_the_file() {
         "       1 │     return amount * rate\n",
     );
     assert_eq!(stdout(&output), expected, "{}", stderr(&output));
-    let lines = stdout(&fixture.run(&["search", "-e", "curl|amount \\*", "--vimgrep"]));
+    let lines = fixture.stdout("search -e 'curl|amount \\*' --vimgrep");
     assert_eq!(lines, "rates.ipynb:1:12:    return amount * rate\nrates.ipynb:1:3:  curl \"$1\"\n");
 }
 
 #[test]
 fn a_notebook_that_changes_is_read_again() {
     let fixture = notebooks();
-    fixture.run(&["index"]);
+    fixture.run("index");
     fixture.write("tree/rates.ipynb", &NOTEBOOK.replace("\"iVBOR", "\n\n\"iVBOR"));
-    let line = stdout(&fixture.run(&["search", "convert_currency", "--vimgrep", "-k", "1"]));
+    let line = fixture.stdout("search convert_currency --vimgrep -k 1");
     assert_eq!(line, "rates.ipynb:24:5:def convert_currency(amount, rate):\n", "an output moved the lines");
     fixture.write("tree/rates.ipynb", &NOTEBOOK.replace("convert_currency", "exchange_currency"));
-    let line = stdout(&fixture.run(&["search", "exchange_currency", "--vimgrep", "-k", "1"]));
+    let line = fixture.stdout("search exchange_currency --vimgrep -k 1");
     assert_eq!(line, "rates.ipynb:22:5:def exchange_currency(amount, rate):\n");
 }
 
@@ -176,15 +175,15 @@ fn the_size_limit_is_for_the_text_of_the_cells() {
     fixture.write("tree/rates.ipynb", &large);
     let found = |arguments: &[&str]| {
         let all = [&["search", "convert_currency", "-l", "-t", "ipynb"], arguments].concat();
-        stdout(&fixture.run(&all))
+        fixture.stdout(&all)
     };
     assert_eq!(found(&[]), "rates.ipynb\n", "an image does not count");
     assert_eq!(found(&["--max-bytes", "100"]), "");
     assert_eq!(found(&["--max-bytes", "100kB"]), "rates.ipynb\n");
-    fixture.run(&["index", "--max-bytes", "100"]);
-    assert!(stdout(&fixture.run(&["status"])).contains("over the size limit"));
+    fixture.run("index --max-bytes 100");
+    assert!(fixture.stdout("status").contains("over the size limit"));
     assert_eq!(found(&[]), "");
-    fixture.run(&["index", "--max-bytes", "1M"]);
+    fixture.run("index --max-bytes 1M");
     assert_eq!(found(&[]), "rates.ipynb\n", "another limit lets it in again");
 }
 
@@ -195,9 +194,9 @@ fn invalid_notebooks_are_reported_and_left_out() {
     fixture.write("tree/deep.ipynb", &"[".repeat(1_000_000));
     fixture.write("tree/empty.ipynb", "");
     fixture.write("tree/list.ipynb", "{\"cells\": {\"cell_type\": \"code\"}}");
-    let output = fixture.succeed(&["search", "open a socket", "-k", "1"]);
+    let output = fixture.succeed("search 'open a socket' -k 1");
     assert!(stdout(&output).starts_with(" 1. net.py:1"), "{}", stdout(&output));
-    let status = stdout(&fixture.run(&["status"]));
+    let status = fixture.stdout("status");
     for (name, reason) in [
         ("broken.ipynb", "malformed: a notebook must be JSON"),
         ("deep.ipynb", "malformed: a notebook must be JSON"),
@@ -207,9 +206,9 @@ fn invalid_notebooks_are_reported_and_left_out() {
         let line = status.lines().find(|line| line.contains(name));
         assert!(line.is_some_and(|line| line.contains(reason)), "{name}: {status}");
     }
-    assert!(!stderr(&fixture.run(&["search", "open a socket", "-v"])).contains("panicked"));
+    assert!(!fixture.stderr("search 'open a socket' -v").contains("panicked"));
     fixture.write("tree/broken.ipynb", NOTEBOOK);
-    let line = stdout(&fixture.run(&["search", "convert_currency", "-l", "-k", "1"]));
+    let line = fixture.stdout("search convert_currency -l -k 1");
     assert_eq!(line, "broken.ipynb\n", "a repaired one is found");
 }
 

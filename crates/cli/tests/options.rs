@@ -42,9 +42,7 @@ fn a_long_text_of_unknown_words_is_held_back() {
 fn languages_globs_and_kinds_narrow_a_search() {
     let fixture = shop();
     let search = |options: &[&str]| {
-        let mut arguments = vec!["search", "total of the prices in a cart", "--json"];
-        arguments.extend(options);
-        fixture.json(&arguments)
+        fixture.json(&[&["search", "total of the prices in a cart", "--json"], options].concat())
     };
     let all = search(&[]);
     assert!(paths(&all).contains(&"tests/test_cart.py") && paths(&all).contains(&"shop/cart.rs"), "{all}");
@@ -55,9 +53,9 @@ fn languages_globs_and_kinds_narrow_a_search() {
     }
     let types = search(&["--kind", "type", "-t", "rust"]);
     assert_eq!((paths(&types), &types["results"][0]["name"]), (vec!["shop/cart.rs"], &"Cart".into()));
-    check_error(&fixture.run(&["search", "cart", "-t", "pyhton"]), "python");
-    check_error(&fixture.run(&["search", "cart", "-g", "a[b"]), "a[b");
-    check_error(&fixture.run(&["search", "cart", "--kind", "klass"]), "function");
+    fixture.check_error("search cart -t pyhton", "python");
+    fixture.check_error("search cart -g 'a[b'", "a[b");
+    fixture.check_error("search cart --kind klass", "function");
 }
 
 #[test]
@@ -68,8 +66,7 @@ fn headers_belong_to_c_and_to_cpp() {
     fixture.write("tree/frobnicate.c", "int frobnicate(int value) {\n    return value;\n}\n");
     fixture.write("tree/frobnicate.cpp", "int frobnicate(double value) {\n    return 0;\n}\n");
     let found = |language: &str| {
-        let answer =
-            fixture.json(&["search", "frobnicate", "-t", language, "-l", "--json", "--threshold", "0"]);
+        let answer = fixture.json(&format!("search frobnicate -t {language} -l --json --threshold 0"));
         let mut paths: Vec<String> = paths(&answer).into_iter().map(str::to_owned).collect();
         paths.sort_unstable();
         paths
@@ -85,23 +82,22 @@ fn utf_16_is_text() {
         "def öffnen():\n    pass\n\n\ndef vernageln(tür):\n    nagel = 'spitz 🔨'\n    return nagel\n";
     let units = std::iter::once(0xfeff).chain(source.encode_utf16());
     fs::write(fixture.path("tree/wide.py"), units.flat_map(u16::to_le_bytes).collect::<Vec<u8>>()).unwrap();
-    let text = stdout(&fixture.run(&["search", "vernageln", "--lines", "0", "-k", "1"]));
+    let text = fixture.stdout("search vernageln --lines 0 -k 1");
     let expected = " 1. wide.py:5  function vernageln\n       5 │ def vernageln(tür):\n       6 │     nagel = 'spitz 🔨'\n       7 │     return nagel\n";
     assert_eq!(text, expected);
-    assert!(stdout(&fixture.run(&["search", "-e", "spitz"])).contains("       6 │     nagel = 'spitz 🔨'"));
-    let again = fixture.json(&["index", "--json"]);
+    assert!(fixture.stdout("search -e spitz").contains("       6 │     nagel = 'spitz 🔨'"));
+    let again = fixture.json("index --json");
     assert_eq!((&again["built"], &again["embedded_units"]), (&false.into(), &0.into()));
     // Vectors of another model are made from the file, which is read again.
-    assert_eq!(fixture.json(&["index", "--json", "--rebuild"])["built"], true);
-    let snippet =
-        fixture.json(&["search", "vernageln", "--json", "-k", "1"])["results"][0]["snippet"].clone();
+    assert_eq!(fixture.json("index --json --rebuild")["built"], true);
+    let snippet = fixture.json("search vernageln --json -k 1")["results"][0]["snippet"].clone();
     assert!(snippet.as_str().unwrap().contains("vernageln(tür)"), "{snippet}");
 }
 
 #[test]
 fn paths_come_once_each() {
     let fixture = shop();
-    let output = fixture.run(&["search", "total prices cart", "-l"]);
+    let output = fixture.run("search 'total prices cart' -l");
     let text = stdout(&output);
     let mut lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "shop/cart.rs");
@@ -109,26 +105,25 @@ fn paths_come_once_each() {
     lines.sort_unstable();
     lines.dedup();
     assert_eq!(lines.len(), n);
-    assert_eq!(stdout(&fixture.run(&["search", "total prices cart", "-l", "-k", "2"])).lines().count(), 2);
+    assert_eq!(fixture.stdout("search 'total prices cart' -l -k 2").lines().count(), 2);
 }
 
 #[test]
 fn json_lines_are_one_result_each() {
     let fixture = shop();
-    let output = fixture.run(&["search", "total prices", "--jsonl", "-k", "2"]);
+    let output = fixture.run("search 'total prices' --jsonl -k 2");
     let text = stdout(&output);
     let results: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(results.len(), 2);
     assert_eq!((&results[0]["rank"], &results[1]["rank"]), (&1.into(), &2.into()));
-    assert_eq!(fixture.run(&["search", "x", "--json", "--jsonl"]).status.code(), Some(2));
+    assert_eq!(fixture.run("search x --json --jsonl").status.code(), Some(2));
 }
 
 #[test]
 fn context_reaches_beyond_the_lines_that_match() {
     let fixture = shop();
     let snippet = |context: &str| {
-        let answer =
-            fixture.json(&["search", "sum price", "-t", "rs", "--json", "--lines", "1", "-C", context]);
+        let answer = fixture.json(&format!("search 'sum price' -t rs --json --lines 1 -C {context}"));
         answer["results"][0]["snippet"].as_str().unwrap().lines().count()
     };
     assert_eq!(snippet("0"), 1);
@@ -157,7 +152,7 @@ fn blank_lines_stay_where_whole_texts_are_asked_for() {
     let fixture = Fixture::new();
     let source = "def first():\n    pass\n\n\ndef spaced(\n    value,\n):\n    total = value\n\n    # Halves it.\n\n    return total / 2\n";
     fixture.write("tree/spaced.py", source);
-    let text = |options: &[&str]| stdout(&fixture.run(&[&["search", "spaced", "-k", "1"], options].concat()));
+    let text = |options: &[&str]| fixture.stdout(&[&["search", "spaced", "-k", "1"], options].concat());
     let whole: String = source
         .lines()
         .enumerate()
@@ -166,7 +161,7 @@ fn blank_lines_stay_where_whole_texts_are_asked_for() {
         .collect();
     assert_eq!(text(&["--lines", "0"]), format!(" 1. spaced.py:5  function spaced\n{whole}"));
     let around = "       9 │\n      10 │     # Halves it.\n      11 │\n";
-    let found = stdout(&fixture.run(&["search", "-e", "Halves", "-C", "1"]));
+    let found = fixture.stdout("search -e Halves -C 1");
     assert!(found.ends_with(around), "{found}");
     // The declaration and other lines, none of them twice.
     let expected = " 1. spaced.py:5  function spaced\n    def spaced(value)\n       8 │     total = value\n       9 │\n      10 │     # Halves it.\n";
@@ -177,7 +172,7 @@ fn blank_lines_stay_where_whole_texts_are_asked_for() {
 fn every_result_has_a_line_of_its_source() {
     let fixture = shop();
     for query in ["total", "total prices", "cart", "test_total_of_cart_prices", "Cart", "connect host"] {
-        let text = stdout(&fixture.run(&["search", query, "--threshold", "0"]));
+        let text = fixture.stdout(&["search", query, "--threshold", "0"]);
         for result in text.split("\n\n") {
             assert!(result.contains(" │ "), "{query}: {result}");
         }
@@ -187,9 +182,9 @@ fn every_result_has_a_line_of_its_source() {
 #[test]
 fn editors_get_a_line_and_a_column() {
     let fixture = shop();
-    let output = fixture.run(&["search", "weights of a parcel", "--vimgrep", "-k", "1"]);
+    let output = fixture.run("search 'weights of a parcel' --vimgrep -k 1");
     assert_eq!(stdout(&output), "shop/weight.rs:2:14:pub fn total_weight(weights: &[u32]) -> u32 {\n");
-    let output = fixture.run(&["search", "-e", "sum", "-t", "rs", "--vimgrep"]);
+    let output = fixture.run("search -e sum -t rs --vimgrep");
     let expected: String = [("cart", "price"), ("weight", "weight")]
         .map(|(file, what)| {
             format!(
@@ -198,7 +193,7 @@ fn editors_get_a_line_and_a_column() {
         })
         .concat();
     assert_eq!(stdout(&output), expected);
-    check_error(&fixture.run(&["search", "x", "--vimgrep", "--json"]), "--json");
+    fixture.check_error("search x --vimgrep --json", "--json");
 }
 
 #[test]
@@ -215,13 +210,13 @@ fn quiet_reports_through_the_exit_code() {
         let said = (stdout(&output), stderr(&output), output.status.code());
         assert_eq!(said, (String::new(), String::new(), Some(code)), "{arguments:?}");
     }
-    check_error(&fixture.run(&["search", "x", "nowhere", "-q"]), "no such file");
+    fixture.check_error("search x nowhere -q", "no such file");
 }
 
 #[test]
 fn files_come_as_json_and_between_nul_bytes_too() {
     let fixture = shop();
-    let files = fixture.json(&["search", "total prices cart", "-l", "--json"]);
+    let files = fixture.json("search 'total prices cart' -l --json");
     let mut sorted = paths(&files);
     assert_eq!(sorted[0], "shop/cart.rs");
     sorted.sort_unstable();
@@ -229,34 +224,33 @@ fn files_come_as_json_and_between_nul_bytes_too() {
     sorted.dedup();
     assert_eq!((sorted.len(), n > 2), (n, true), "{files}");
     let first = &files["results"][0];
-    assert_eq!(
-        (&first["rank"], &first["language"], &first["start_line"]),
-        (&1.into(), &"rust".into(), &Value::Null)
-    );
-    let lines = stdout(&fixture.run(&["search", "total prices cart", "-l", "--jsonl"]));
+    assert_eq!(first["rank"], 1);
+    assert_eq!(first["language"], "rust");
+    assert_eq!(first["start_line"], Value::Null);
+    let lines = fixture.stdout("search 'total prices cart' -l --jsonl");
     assert_eq!(lines.lines().count(), n);
-    let nul = stdout(&fixture.run(&["search", "total prices cart", "-l", "-0", "-k", "2"]));
+    let nul = fixture.stdout("search 'total prices cart' -l -0 -k 2");
     assert_eq!(nul.split_terminator('\0').count(), 2);
     assert!(nul.starts_with("shop/cart.rs\0") && !nul.contains('\n'), "{nul:?}");
-    check_error(&fixture.run(&["search", "x", "-0"]), "--files-with-matches");
+    fixture.check_error("search x -0", "--files-with-matches");
 }
 
 #[test]
 fn an_explanation_names_the_parts_of_each_score() {
     let fixture = shop();
-    let text = stdout(&fixture.run(&["search", "total prices", "--explain", "-k", "1"]));
+    let text = fixture.stdout("search 'total prices' --explain -k 1");
     assert!(text.contains("    the query is read as a question about behavior"), "{text}");
     assert!(text.contains("“total”") && !text.contains(" score "), "{text}");
-    let text = stdout(&fixture.run(&["search", "total prices", "--explain=numbers", "-k", "1"]));
+    let text = fixture.stdout("search 'total prices' --explain=numbers -k 1");
     for words in ["    score ", "─ words ", "─ lexical ", "─ dense ", " body"] {
         assert!(text.contains(words), "{words}: {text}");
     }
-    let answer = fixture.json(&["search", "total prices", "--json", "--explain", "-k", "1"]);
+    let answer = fixture.json("search 'total prices' --json --explain -k 1");
     let result = &answer["results"][0];
     assert_eq!(result["explanation"]["value"], result["score"]);
     assert_eq!(result["explanation"]["combination"], "sum");
     assert!(result["reasons"].as_array().unwrap().len() >= 2, "{result}");
-    let answer = fixture.json(&["search", "total prices", "--json"]);
+    let answer = fixture.json("search 'total prices' --json");
     assert!(answer["results"][0]["parts"]["lexical"].as_f64().unwrap() > 0.0);
 }
 
@@ -268,13 +262,13 @@ fn an_expression_alone_shows_every_line_in_the_order_of_paths() {
     let line = &answer["results"][0]["matches"][0];
     assert_eq!((&line["line"], &line["text"]), (&5.into(), &"        sum += price;".into()));
     assert_eq!(answer["results"][0]["name"], "total");
-    let text = stdout(&fixture.run(&["search", "-e", "TOTAL", "-i", "shop"]));
+    let text = fixture.stdout("search -e TOTAL -i shop");
     assert!(text.contains("cart.rs:1") && text.contains("       2 │ pub fn total("), "{text}");
-    let nothing = fixture.run(&["search", "-e", "zebra"]);
+    let nothing = fixture.run("search -e zebra");
     assert_eq!(nothing.status.code(), Some(1), "{}", stderr(&nothing));
-    check_error(&fixture.run(&["search", "-e", "a("]), "not a regular expression");
-    check_error(&fixture.run(&["search"]), "QUERY");
-    check_error(&fixture.run(&["search", "x", "-i"]), "--regex");
+    fixture.check_error("search -e 'a('", "not a regular expression");
+    fixture.check_error("search", "QUERY");
+    fixture.check_error("search x -i", "--regex");
 }
 
 #[test]
@@ -294,7 +288,7 @@ fn a_query_puts_the_lines_of_an_expression_in_order() {
     assert_eq!(code(&["zebra unicorn recipes", "--threshold", "0"]), Some(0));
     assert_eq!(code(&["--threshold", "0.9"]), Some(0));
     // Without one, lines that match are not called unclear.
-    let output = fixture.succeed(&["search", "-e", "let mut sum", "zebra unicorn recipes"]);
+    let output = fixture.succeed("search -e 'let mut sum' 'zebra unicorn recipes'");
     assert!(stdout(&output).starts_with(" 1. shop/"), "{}", stdout(&output));
 }
 
@@ -302,7 +296,7 @@ fn a_query_puts_the_lines_of_an_expression_in_order() {
 fn only_the_users_own_settings_color_what_is_no_terminal() {
     let fixture = shop();
     fixture.write("tree/.quarry.toml", "color = \"always\"\n");
-    let search = || stdout(&fixture.run(&["search", "weights of a parcel", "-k", "1"]));
+    let search = || fixture.stdout("search 'weights of a parcel' -k 1");
     assert!(!search().contains('\x1b'), "{:?}", search());
     fixture.write("config/quarry/config.toml", "color = \"always\"\n");
     assert!(search().contains('\x1b'), "{:?}", search());
@@ -313,7 +307,7 @@ fn settings_of_any_length_are_shown() {
     let fixture = shop();
     let glob = "a".repeat(70_000);
     fixture.write("tree/.quarry.toml", &format!("globs = [\"!{glob}\"]\n"));
-    let output = fixture.succeed(&["config"]);
+    let output = fixture.succeed("config");
     assert!(stdout(&output).contains(&glob));
 }
 
@@ -341,13 +335,11 @@ fn similar_code_is_not_padded_with_other_code() {
 #[test]
 fn an_index_can_be_searched_as_it_is() {
     let fixture = shop();
-    check_error(&fixture.run(&["search", "parcel", "--no-index-update"]), "index");
-    fixture.run(&["index"]);
+    fixture.check_error("search parcel --no-index-update", "index");
+    fixture.run("index");
     fixture.write("tree/new.py", "def zebra_unicorn():\n    pass\n");
     let search = |options: &[&str]| {
-        let mut arguments = vec!["search", "zebra_unicorn", "-l", "--threshold", "0"];
-        arguments.extend(options);
-        stdout(&fixture.run(&arguments))
+        fixture.stdout(&[&["search", "zebra_unicorn", "-l", "--threshold", "0"], options].concat())
     };
     assert!(!search(&["--no-index-update"]).contains("new.py"));
     assert!(search(&[]).starts_with("new.py\n"));
@@ -358,9 +350,7 @@ fn settings_of_the_tree_are_defaults_of_a_search() {
     let fixture = shop();
     fixture.write("tree/.quarry.toml", "limit = 1\nglobs = [\"!tests/**\"]\n");
     let count = |options: &[&str]| {
-        let mut arguments = vec!["search", "total prices cart", "--json"];
-        arguments.extend(options);
-        let answer = fixture.json(&arguments);
+        let answer = fixture.json(&[&["search", "total prices cart", "--json"], options].concat());
         assert!(paths(&answer).iter().all(|path| !path.starts_with("tests/")), "{answer}");
         paths(&answer).len()
     };
@@ -368,21 +358,18 @@ fn settings_of_the_tree_are_defaults_of_a_search() {
     assert_eq!(count(&["-k", "2"]), 2);
     fs::create_dir(fixture.path("tree/.git")).unwrap();
     assert_eq!(count(&["shop"]), 1, "below the root of a repository its settings hold");
-    let from = fixture.json(&["config", "shop", "--json"])["files"][0].clone();
-    assert!(
-        from["path"].as_str().unwrap().ends_with("tree/.quarry.toml") && from["exists"] == true,
-        "{from}"
-    );
-    check_error(&fixture.run(&["search", "x", "--threshold", "7"]), "0 to 1");
+    let from = fixture.json("config shop --json")["files"][0].clone();
+    assert!(from["path"].as_str().unwrap().ends_with("tree/.quarry.toml"), "{from}");
+    assert!(from["exists"] == true, "{from}");
+    fixture.check_error("search x --threshold 7", "0 to 1");
 }
 
 #[test]
 fn a_ranking_is_chosen_by_name_on_the_command_line_or_in_the_settings() {
     let fixture = shop();
     let scores = |options: &[&str]| {
-        let mut arguments = vec!["search", "total prices cart", "--threshold", "0", "--json"];
-        arguments.extend(options);
-        let answer = fixture.json(&arguments);
+        let answer =
+            fixture.json(&[&["search", "total prices cart", "--threshold", "0", "--json"], options].concat());
         let results = answer["results"].as_array().unwrap().clone();
         results.iter().map(|result| result["score"].clone()).collect::<Vec<_>>()
     };
@@ -392,12 +379,9 @@ fn a_ranking_is_chosen_by_name_on_the_command_line_or_in_the_settings() {
     fixture.write("tree/.quarry.toml", "ranking = \"words-only\"\n");
     assert_eq!(scores(&[]), chosen);
     assert_eq!(scores(&["--ranking", "default"]), default, "the command line comes first");
-    check_error(&fixture.run(&["search", "x", "--ranking", "none"]), "words-only");
+    fixture.check_error("search x --ranking none", "words-only");
     fixture.write("tree/.quarry.toml", "limit = 3\nranking = \"none\"\n");
-    check_error(
-        &fixture.run(&["search", "x"]),
-        ".quarry.toml:2: \"none\" is not a ranking: default, no-rules",
-    );
+    fixture.check_error("search x", ".quarry.toml:2: \"none\" is not a ranking: default, no-rules");
 }
 
 #[test]
@@ -409,10 +393,10 @@ fn similar_finds_what_is_like_the_function_at_a_line() {
     assert!(paths(&answer).len() == 1, "the unit itself is left out: {answer}");
     let inside = fixture.json(&["similar", "shop/cart.rs:4", "shop", "--json"]);
     assert_eq!(inside["similar_to"]["path"], "cart.rs");
-    check_error(&fixture.run(&["similar", "shop/cart.rs:4000"]), "no indexed unit covers this line");
-    check_error(&fixture.run(&["similar", "shop/cart.rs"]), "expected FILE:LINE");
-    check_error(&fixture.run(&["similar", "shop/none.rs:1"]), "shop/none.rs: no such file or directory");
-    check_error(&fixture.run(&["similar", "net.py:1", "shop"]), "is not in");
+    fixture.check_error("similar shop/cart.rs:4000", "no indexed unit covers this line");
+    fixture.check_error("similar shop/cart.rs", "expected FILE:LINE");
+    fixture.check_error("similar shop/none.rs:1", "shop/none.rs: no such file or directory");
+    fixture.check_error("similar net.py:1 shop", "is not in");
 }
 
 #[cfg(feature = "transformers")]
@@ -429,10 +413,10 @@ fn the_index_remembers_the_model_that_it_was_made_with() {
         checks.iter().find(|check| check["name"] == "model").unwrap()["found"].as_str().unwrap().to_owned()
     };
     let builtin = used(&[]);
-    assert!(fixture.run(&["index", "--model", "../models/tiny"]).status.success());
+    assert!(fixture.run("index --model ../models/tiny").status.success());
     let tiny = used(&[]);
     assert_ne!(tiny, builtin);
-    let models = || fixture.json(&["status", "--json"])["holds"]["models"].as_array().unwrap().clone();
+    let models = || fixture.json("status --json")["holds"]["models"].as_array().unwrap().clone();
     let search = ["search", "total prices", "--threshold", "0"];
     for arguments in
         [&search[..], &["search", "total prices", "shop"], &["similar", "shop/cart.rs:1"], &["index"]]
@@ -454,11 +438,9 @@ fn the_index_remembers_the_model_that_it_was_made_with() {
     let gone = fixture.run(&search);
     check_error(&gone, "was indexed with the model");
     assert!(stderr(&gone).contains("models/tiny") && stderr(&gone).contains("--model"), "{}", stderr(&gone));
-    check_error(
-        &fixture.run(&["index", "--model", "../models/tiny"]),
-        "the model ../models/tiny: no such file or directory",
-    );
-    fixture.run(&["index", "--model", "builtin"]);
+    fixture
+        .check_error("index --model ../models/tiny", "the model ../models/tiny: no such file or directory");
+    fixture.run("index --model builtin");
     assert_eq!(used(&[]), builtin);
     assert_eq!(fixture.run(&search).status.code(), Some(0));
 }
@@ -468,7 +450,7 @@ fn a_query_is_read_from_stdin() {
     let fixture = Fixture::new();
     let search = |input: &[u8]| {
         let mut process = fixture
-            .command(&["search", "-", "--json"])
+            .command("search - --json")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

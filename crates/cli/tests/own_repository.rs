@@ -1,6 +1,6 @@
 //! `quarry eval repo` on a small tree.
 
-use crate::fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::{Fixture, stderr, stdout};
 use serde_json::Value;
 
 /// Functions with documentation, and a test of each.
@@ -30,7 +30,7 @@ fn fixture() -> Fixture {
 #[test]
 fn documentation_and_tests_ask_and_a_table_answers() {
     let fixture = fixture();
-    let output = fixture.succeed(&["eval", "repo"]);
+    let output = fixture.succeed("eval repo");
     assert!(stderr(&output).contains("found no .git"), "{}", stderr(&output));
     let text = stdout(&output);
     for words in [
@@ -58,7 +58,7 @@ fn a_model_that_was_trained_on_the_tree_is_named() {
     fixture.write("tree/pairs.jsonl", &format!("{known}{}", pair("Count the sheep of a herd", "count")));
     let train = ["train", "static", "--begin", "builtin", "--pairs", "pairs.jsonl", "--out", "../model"];
     fixture.succeed(&[&train[..], &["--set", "batch=2", "--set", "validation=0.0"]].concat());
-    let output = fixture.run(&["eval", "repo", "--proxies", "docstring", "--model", "../model"]);
+    let output = fixture.run("eval repo --proxies docstring --model ../model");
     assert!(stderr(&output).contains("1 of 4 questions are among those"), "{}", stderr(&output));
 }
 
@@ -87,9 +87,8 @@ fn one_object_holds_every_variant_and_proxy() {
 fn hidden_documentation_is_not_found_by_its_words() {
     let fixture = fixture();
     let ndcg = |arguments: &[&str]| {
-        let mut all = vec!["eval", "repo", "--proxies", "docstring", "--json"];
-        all.extend(arguments);
-        let report = fixture.json(&all);
+        let report =
+            fixture.json(&[&["eval", "repo", "--proxies", "docstring", "--json"], arguments].concat());
         let variants = report["proxies"][0]["variants"].as_array().unwrap();
         let bm25 = variants.iter().find(|variant| variant["name"] == "bm25").unwrap();
         bm25["ndcg@10"].as_f64().unwrap()
@@ -101,21 +100,21 @@ fn hidden_documentation_is_not_found_by_its_words() {
 #[test]
 fn questions_are_written_for_other_tools() {
     let fixture = fixture();
-    fixture.succeed(&["eval", "repo", "--write", "../out"]);
+    fixture.succeed("eval repo --write ../out");
     let directory = fixture.path("out/docstring");
     let corpus = std::fs::read_to_string(directory.join("corpus.jsonl")).unwrap();
     assert!(corpus.contains("\"_id\":\"shapes.py:1-4\"") && !corpus.contains("polygon"), "{corpus}");
     let directory = directory.to_str().unwrap();
     let scores = fixture.json(&["eval", directory, "--method", "bm25", "--json"]);
     assert_eq!((scores["queries"].as_u64(), scores["split"].as_str()), (Some(4), Some("test")));
-    check_error(&fixture.run(&["eval", "repo", "--write", "../out"]), "one that exists");
+    fixture.check_error("eval repo --write ../out", "one that exists");
 }
 
 #[test]
 fn the_values_of_each_query_are_written() {
     let fixture = fixture();
-    let report = fixture.json(&["eval", "repo", "--json", "--per-query", "../values.jsonl"]);
-    let text = std::fs::read_to_string(fixture.path("values.jsonl")).unwrap();
+    let report = fixture.json("eval repo --json --per-query ../values.jsonl");
+    let text = fixture.read("values.jsonl");
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for proxy in report["proxies"].as_array().unwrap() {
         let questions: Vec<&Value> = lines.iter().filter(|line| line["proxy"] == proxy["proxy"]).collect();
@@ -129,8 +128,8 @@ fn the_values_of_each_query_are_written() {
     }
     let area = lines.iter().find(|line| line["answer"] == "shapes.py" && line["proxy"] == "docstring");
     assert_eq!(area.unwrap()["query"], "Compute the area that a polygon covers.");
-    fixture.run(&["eval", "repo", "--per-query", "../values.csv"]);
-    let table = std::fs::read_to_string(fixture.path("values.csv")).unwrap();
+    fixture.run("eval repo --per-query ../values.csv");
+    let table = fixture.read("values.csv");
     assert!(table.starts_with("proxy,query,answer,search,"), "{table}");
     assert_eq!(table.lines().count(), 1 + lines.len());
 }
@@ -138,10 +137,10 @@ fn the_values_of_each_query_are_written() {
 #[test]
 fn the_results_are_also_a_page() {
     let fixture = fixture();
-    let output = fixture.run(&["eval", "repo", "--page", "../out/methods.html"]);
+    let output = fixture.run("eval repo --page ../out/methods.html");
     assert!(stderr(&output).contains("wrote ../out/methods.html"), "{}", stderr(&output));
     assert!(stdout(&output).contains("bm25 unstemmed"), "{}", stdout(&output));
-    let page = std::fs::read_to_string(fixture.path("out/methods.html")).unwrap();
+    let page = fixture.read("out/methods.html");
     for words in ["Search methods on tree", "4 questions", "bm25 unstemmed", "<svg", "keep the default"] {
         assert!(page.contains(words), "{words} in {page}");
     }
@@ -151,20 +150,14 @@ fn the_results_are_also_a_page() {
 fn impossible_questions_are_reported() {
     let fixture = Fixture::new();
     fixture.write("empty/a.py", "x = 1\n");
-    let output = fixture.run(&["eval", "repo", "../empty"]);
+    let output = fixture.run("eval repo ../empty");
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("--ask FILE"), "{}", stderr(&output));
     assert_eq!(stdout(&output), "");
     fixture.write("questions.tsv", "how\tnet.py:99\n");
-    check_error(
-        &fixture.run(&["eval", "repo", "--ask", "../questions.tsv"]),
-        "questions.tsv:1: expected lines of net.py",
-    );
-    check_error(&fixture.run(&["eval", "repo", "../none"]), "no such file or directory");
-    check_error(
-        &fixture.run(&["eval", "repo", "--proxies", "queries"]),
-        "expected docstring, commit or test",
-    );
+    fixture.check_error("eval repo --ask ../questions.tsv", "questions.tsv:1: expected lines of net.py");
+    fixture.check_error("eval repo ../none", "no such file or directory");
+    fixture.check_error("eval repo --proxies queries", "expected docstring, commit or test");
 }
 
 #[test]
@@ -186,14 +179,9 @@ fn agreement_with_labels_is_a_correlation_over_variants() {
     let report = fixture.json(&arguments);
     assert_eq!(report["repositories"][0]["questions"], 2);
     let docstrings = &report["agreement"][0];
-    assert_eq!(
-        (docstrings["proxy"].as_str(), docstrings["repositories"].as_u64()),
-        (Some("docstring"), Some(1))
-    );
+    assert_eq!(docstrings["proxy"].as_str(), Some("docstring"));
+    assert_eq!(docstrings["repositories"].as_u64(), Some(1));
     let tau = docstrings["kendall"]["value"].as_f64().unwrap();
     assert!((-1.0..=1.0).contains(&tau) && docstrings["kendall"]["interval"].is_null(), "{docstrings}");
-    check_error(
-        &fixture.run(&["eval", "repo", "--agreement", "../table.tsv", "--repos", "../none"]),
-        "check --repos",
-    );
+    fixture.check_error("eval repo --agreement ../table.tsv --repos ../none", "check --repos");
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use crate::fixture::file_server::{kill_after, serve};
-use crate::fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::{Fixture, check_error, stderr};
 
 const LENGTH: usize = 4_000_000;
 
@@ -62,10 +62,10 @@ fn a_full_disk_is_reported_and_received_bytes_are_kept() {
 #[test]
 fn sets_are_listed_and_wrong_names_answered() {
     let fixture = Fixture::new();
-    let list = stdout(&fixture.run(&["data", "pull"]));
+    let list = fixture.stdout("data pull");
     assert!(list.contains("csn99") && list.contains("verified by hash; license: MIT"), "{list}");
-    check_error(&fixture.run(&["data", "pull", "csn9"]), "did you mean `csn99`?");
-    check_error(&fixture.run(&["data", "pull", "cosqa-plus"]), "get them from https://github.com/");
-    let error = fixture.run(&["data", "pull", "csn99", "--from", "ftp://host"]);
+    fixture.check_error("data pull csn9", "did you mean `csn99`?");
+    fixture.check_error("data pull cosqa-plus", "get them from https://github.com/");
+    let error = fixture.run("data pull csn99 --from ftp://host");
     check_error(&error, "expected an address that begins with https:// or http://");
 }

@@ -3,9 +3,8 @@
 use crate::fixture::{Fixture, check_error, stderr, stdout};
 use serde_json::{Value, json};
 
-/// The commands that `quarry --help` lists.
 fn commands(fixture: &Fixture) -> Vec<String> {
-    let help = stdout(&fixture.run(&["--help"]));
+    let help = fixture.stdout("--help");
     let list = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
     let names = list.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
     names.filter(|name| !name.is_empty() && *name != "help").map(str::to_owned).collect()
@@ -27,7 +26,7 @@ fn every_command_explains_itself() {
 fn the_version_names_the_build() {
     let fixture = Fixture::new();
     for option in ["--version", "-V"] {
-        let text = stdout(&fixture.run(&[option]));
+        let text = fixture.stdout(&[option]);
         let (version, build) = text.trim().strip_suffix(')').unwrap().split_once(" (").unwrap();
         assert_eq!(version, concat!("quarry ", env!("CARGO_PKG_VERSION")));
         // The commit is not known everywhere, as in an archive that git did not make.
@@ -42,12 +41,12 @@ fn the_version_names_the_build() {
 #[test]
 fn languages_have_names_and_extensions() {
     let fixture = Fixture::new();
-    let answer = fixture.json(&["languages", "--json"]);
+    let answer = fixture.json("languages --json");
     let languages = answer["languages"].as_array().unwrap();
     let python = languages.iter().find(|language| language["name"] == "python").unwrap();
     assert_eq!((&python["units"], &python["content"]), (&true.into(), &"code".into()));
     assert!(python["extensions"].as_array().unwrap().contains(&"py".into()));
-    let text = stdout(&fixture.run(&["languages"]));
+    let text = fixture.stdout("languages");
     assert!(
         text.lines().any(|line| line.trim_start().starts_with("rust ") && line.ends_with(".rs")),
         "{text}"
@@ -58,18 +57,18 @@ fn languages_have_names_and_extensions() {
 fn shells_get_their_completions() {
     let fixture = Fixture::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let script = stdout(&fixture.run(&["completions", shell]));
+        let script = fixture.stdout(&["completions", shell]);
         assert!(script.contains("languages") && script.contains("threshold"), "{shell}");
     }
-    check_error(&fixture.run(&["completions", "command.com"]), "zsh");
+    fixture.check_error("completions command.com", "zsh");
 }
 
 #[test]
 fn every_command_has_a_manual_page() {
     let fixture = Fixture::new();
-    assert!(stdout(&fixture.run(&["man"])).contains(".TH quarry 1"));
-    assert!(stdout(&fixture.run(&["man", "cache", "prune"])).contains(".TH quarry-cache-prune 1"));
-    check_error(&fixture.run(&["man", "nothing"]), "unknown command `quarry nothing`");
+    assert!(fixture.stdout("man").contains(".TH quarry 1"));
+    assert!(fixture.stdout("man cache prune").contains(".TH quarry-cache-prune 1"));
+    fixture.check_error("man nothing", "unknown command `quarry nothing`");
     let directory = fixture.path("man");
     assert_eq!(fixture.run(&["man", "--out", directory.to_str().unwrap()]).status.code(), Some(0));
     for name in commands(&fixture) {
@@ -104,7 +103,7 @@ fn settings_come_from_the_tree_then_the_user_then_the_program() {
     let fixture = Fixture::new();
     fixture.write("tree/.quarry.toml", "limit = 2\n");
     fixture.write("config/quarry/config.toml", "limit = 5\nlines = 7\n");
-    let answer = fixture.json(&["config", "--json"]);
+    let answer = fixture.json("config --json");
     let (limit, from) = setting(&answer, "limit");
     assert_eq!(limit, json!(2));
     assert!(from.ends_with(".quarry.toml"), "{from}");
@@ -113,7 +112,7 @@ fn settings_come_from_the_tree_then_the_user_then_the_program() {
     assert!(from.ends_with("config.toml"), "{from}");
     assert_eq!(setting(&answer, "context"), (json!(0), "default".to_owned()));
     assert_eq!(answer["files"].as_array().unwrap().len(), 2);
-    let text = stdout(&fixture.run(&["config"]));
+    let text = fixture.stdout("config");
     assert!(text.contains("limit") && text.contains(".quarry.toml") && text.contains("default"), "{text}");
 }
 
@@ -121,8 +120,7 @@ fn settings_come_from_the_tree_then_the_user_then_the_program() {
 fn a_mistake_in_a_settings_file_is_shown_where_it_is() {
     let fixture = Fixture::new();
     fixture.write("tree/.quarry.toml", "limit = 2\ntreshold = 0.5\n");
-    let output = fixture.run(&["config"]);
-    check_error(&output, ".quarry.toml:2: unknown setting `treshold`; did you mean `threshold`?");
-    assert_eq!(fixture.run(&["search", "--help"]).status.code(), Some(0));
-    assert_eq!(fixture.run(&["languages"]).status.code(), Some(0));
+    fixture.check_error("config", ".quarry.toml:2: unknown setting `treshold`; did you mean `threshold`?");
+    assert_eq!(fixture.run("search --help").status.code(), Some(0));
+    assert_eq!(fixture.run("languages").status.code(), Some(0));
 }

@@ -57,7 +57,7 @@ fn check_reason(answer: &Value, name: &str, expected: &str) {
 #[test]
 fn places_come_with_their_reasons() {
     let (fixture, _) = fixture();
-    let answer = fixture.json(&["related", "connect", "--json"]);
+    let answer = fixture.json("related connect --json");
     check_reason(&answer, "load", "caller: calls it");
     check_reason(&answer, "dial", "callee: called by it");
     check_reason(&answer, "test_load", "test: calls it through load");
@@ -68,49 +68,44 @@ fn places_come_with_their_reasons() {
     let results = answer["results"].as_array().unwrap();
     let probabilities: Vec<f64> =
         results.iter().map(|place| place["probability"].as_f64().unwrap()).collect();
-    assert!(
-        probabilities.is_sorted_by(|a, b| a >= b) && probabilities.iter().all(|p| (0.0..=1.0).contains(p))
-    );
+    assert!(probabilities.is_sorted_by(|a, b| a >= b));
+    assert!(probabilities.iter().all(|p| (0.0..=1.0).contains(p)));
     let retry = results.iter().find(|place| place["name"] == "retry").unwrap();
     let change =
         retry["reasons"].as_array().unwrap().iter().find(|reason| reason["kind"] == "change").unwrap();
     assert_eq!(change["commits"][0]["subject"], "Try 4 times");
     let load = results.iter().find(|place| place["name"] == "load").unwrap();
-    assert_eq!(
-        (&load["reasons"][0]["line"], &load["reasons"][0]["text"]),
-        (&5.into(), &"return connect(url)".into())
-    );
-    assert_eq!(
-        (&answer["history"][0]["commits"], &answer["history"][0]["complete"]),
-        (&3.into(), &true.into())
-    );
+    assert_eq!(load["reasons"][0]["line"], 5);
+    assert_eq!(load["reasons"][0]["text"], "return connect(url)");
+    assert_eq!(answer["history"][0]["commits"], 3);
+    assert_eq!(answer["history"][0]["complete"], true);
     assert!(fixture.path("cache/quarry/related").is_dir() && !fixture.path("tree/.quarry").exists());
-    let again = fixture.json(&["related", "connect", "--json"]);
+    let again = fixture.json("related connect --json");
     assert_eq!(again["results"], answer["results"], "from the cache");
 }
 
 #[test]
 fn scripts_get_paths_and_positions() {
     let (fixture, _) = fixture();
-    let output = fixture.run(&["related", "connect", "--kind", "test", "-l", "-0"]);
+    let output = fixture.run("related connect --kind test -l -0");
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "tests/test_page.py\0"));
     let output = fixture.run(&["related", "net.py:1", "--kind", "caller", "--vimgrep"]);
     assert_eq!(stdout(&output), "page.py:4:1:load: calls it\n");
-    let output = fixture.run(&["related", "tests/test_other.py", "--kind", "test", "-l"]);
+    let output = fixture.run("related tests/test_other.py --kind test -l");
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
     assert!(stderr(&output).contains("nothing related found among"), "{}", stderr(&output));
-    let output = fixture.run(&["related", "no_such_name"]);
+    let output = fixture.run("related no_such_name");
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("nothing in the tree defines `no_such_name`"), "{}", stderr(&output));
-    check_error(&fixture.run(&["related"]), "expected a name, FILE:LINE or a file");
-    check_error(&fixture.run(&["related", "page.py:1"]), "name a line in one");
-    check_error(&fixture.run(&["related", "connect", "--kind", "tests"]), "expected one of test, caller");
+    fixture.check_error("related", "expected a name, FILE:LINE or a file");
+    fixture.check_error("related page.py:1", "name a line in one");
+    fixture.check_error("related connect --kind tests", "expected one of test, caller");
 }
 
 #[test]
 fn people_get_the_evidence() {
     let (fixture, _) = fixture();
-    let text = stdout(&fixture.run(&["related", "connect", "--kind", "caller", "--kind", "change"]));
+    let text = fixture.stdout(&["related", "connect", "--kind", "caller", "--kind", "change"]);
     assert!(
         text.contains(
             "page.py:4  function load\n       caller: calls it\n         page.py:5: return connect(url)\n"
@@ -118,23 +113,23 @@ fn people_get_the_evidence() {
         "{text}"
     );
     assert!(text.contains("change: changed in 3 of its 3 commits\n"), "{text}");
-    let commits = stdout(&fixture.run(&["related", "net.py:1", "--kind", "commit", "-k", "2"]));
+    let commits = fixture.stdout("related net.py:1 --kind commit -k 2");
     let subjects: Vec<&str> = commits.lines().filter_map(|line| line.split("  ").last()).collect();
     assert_eq!(subjects, ["Try 4 times", "Try 3 times"]);
-    let answer = fixture.json(&["related", "net.py:1", "--kind", "commit", "--json"]);
+    let answer = fixture.json("related net.py:1 --kind commit --json");
     assert_eq!(answer["commits"][0]["message"], "Try 4 times\n\nReviewed-by: Jane");
 }
 
 #[test]
 fn a_change_leads_to_its_tests() {
     let (fixture, mut repository) = fixture();
-    let tests = |arguments: &[&str]| stdout(&fixture.run(&[arguments, &["--kind", "test", "-l"]].concat()));
+    let tests = |arguments: &[&str]| fixture.stdout(&[arguments, &["--kind", "test", "-l"]].concat());
     assert_eq!(tests(&["related", "--diff", "HEAD~1.."]), "tests/test_page.py\n");
     assert_eq!(tests(&["related", "--diff", "HEAD~1...HEAD", "."]), "tests/test_page.py\n");
-    check_error(&fixture.run(&["related", "--diff", "HEAD"]), "expected REV..REV");
-    check_error(&fixture.run(&["related", "--diff", "no..such"]), "the commit no is missing");
+    fixture.check_error("related --diff HEAD", "expected REV..REV");
+    fixture.check_error("related --diff no..such", "the commit no is missing");
     let diff = "--- a/net.py\n+++ b/net.py\n@@ -2,1 +2,1 @@\n-x\n+    \"\"\"Open a socket to a host.\"\"\"\n";
-    let mut command = fixture.command(&["related", "-", "--kind", "test", "-l"]);
+    let mut command = fixture.command("related - --kind test -l");
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(diff.as_bytes()).unwrap();
     assert_eq!(stdout(&child.wait_with_output().unwrap()), "tests/test_page.py\n");
@@ -160,24 +155,20 @@ fn commits_are_found_by_what_they_say() {
     let (fixture, mut repository) = fixture();
     let body = "def total(prices):\n    return sum(prices)\n";
     repository.commit("Round prices half to even", &[("shop.py", Some(body))]);
-    let found = stdout(&fixture.run(&["search", "--kind", "commit", "why are prices rounded", "-k", "1"]));
+    let found = fixture.stdout("search --kind commit 'why are prices rounded' -k 1");
     assert!(found.contains("Round prices half to even") && found.lines().count() == 1, "{found}");
-    let answer = fixture.json(&["search", "--kind", "commit", "rounding of prices", "--json"]);
+    let answer = fixture.json("search --kind commit 'rounding of prices' --json");
     assert_eq!(answer["results"][0]["message"], "Round prices half to even");
     assert_eq!(answer["results"][0]["functions"][0]["name"], "total");
-    let units = fixture.json(&["search", "why are prices rounded", "--json"]);
+    let units = fixture.json("search 'why are prices rounded' --json");
     assert!(units["results"].as_array().unwrap().iter().all(|result| result["path"].is_string()));
-    check_error(
-        &fixture.run(&["search", "--kind", "commit", "--kind", "type", "x"]),
-        "commits are found alone",
-    );
-    let status = stdout(&fixture.run(&["status"]));
+    fixture.check_error("search --kind commit --kind type x", "commits are found alone");
+    let status = fixture.stdout("status");
     assert!(status.contains("history  4 commits up to "), "{status}");
-    let caches = fixture.json(&["cache", "list", "--kind", "related", "--json"]);
+    let caches = fixture.json("cache list --kind related --json");
     assert_eq!(caches["entries"].as_array().unwrap().len(), 1);
 }
 
-/// The answer to a diff on stdin.
 fn related_to(fixture: &Fixture, diff: &str, arguments: &[&str]) -> std::process::Output {
     let mut command = fixture.command(&[&["related", "-"], arguments].concat());
     let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -229,7 +220,7 @@ fn removed_files_are_mentioned() {
         related_to(&fixture, "--- a/net.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n", &["--kind", "test", "-l"]);
     assert_eq!(stdout(&output), "tests/test_page.py\n", "what is still there counts as changed");
     repository.commit("Drop the configuration", &[("config.py", None)]);
-    let output = fixture.run(&["related", "--diff", "HEAD~1.."]);
+    let output = fixture.run("related --diff 'HEAD~1..'");
     assert!(stderr(&output).contains("1 removed file is not compared"), "{}", stderr(&output));
 }
 
@@ -243,7 +234,7 @@ fn commits_of_a_file_need_not_change_a_definition() {
             Some("# Settings.\n\nDEFAULTS = {}\n\n\ndef timeout():\n    return DEFAULTS[\"net.timeout\"]\n"),
         )],
     );
-    let commits = stdout(&fixture.run(&["related", "config.py", "--kind", "commit"]));
+    let commits = fixture.stdout("related config.py --kind commit");
     assert!(commits.contains("Say what it is"), "{commits}");
 }
 
@@ -261,7 +252,7 @@ fn all_changed_tests_are_run_however_large_the_change() {
     assert!(paths.contains("tests/test_z.py\n") && paths.contains("tests/test_page.py\n"), "{paths}");
     let note = "60 of 72 changed definitions were compared; name a path to narrow";
     assert!(stderr(&output).contains(note), "{}", stderr(&output));
-    let answer = fixture.json(&["related", "--diff", "HEAD~1..", "--json"]);
+    let answer = fixture.json("related --diff 'HEAD~1..' --json");
     assert_eq!((&answer["compared_targets"], &answer["notes"][0]), (&60.into(), &note.into()));
     let output = fixture.run(&[&arguments[..], &["-k", "1"]].concat());
     assert!(stderr(&output).contains("1 of 2 places; -k shows more"), "{}", stderr(&output));
@@ -283,11 +274,11 @@ fn direct_tests_beyond_the_limit_are_counted() {
     let tests: String =
         (0..9).map(|n| format!("def test_case_{n}():\n    assert dial({n}, 1)\n\n\n")).collect();
     repository.commit("Test", &[("tests/test_net.py", Some(&format!("from net import dial\n\n\n{tests}")))]);
-    let output = fixture.run(&["related", "dial", "-k", "1"]);
+    let output = fixture.run("related dial -k 1");
     assert!(stderr(&output).contains("certainly use it: --kind"), "{}", stderr(&output));
-    let answer = fixture.json(&["related", "dial", "--kind", "test", "-k", "4", "--json"]);
+    let answer = fixture.json("related dial --kind test -k 4 --json");
     assert_eq!(answer["results"].as_array().unwrap().len(), 4);
-    let all = fixture.json(&["related", "dial", "--kind", "test", "-k", "50", "--json"]);
+    let all = fixture.json("related dial --kind test -k 50 --json");
     let n_all = all["results"].as_array().unwrap().len();
     assert!(n_all >= 9 && all["more"].is_null(), "{n_all}");
     assert_eq!(answer["more"]["places"], n_all - 4);
@@ -298,13 +289,13 @@ fn commits_are_printed_in_forms_that_they_have() {
     let (fixture, _) = fixture();
     for form in [&["-l"][..], &["-l", "-0"], &["--vimgrep"]] {
         let arguments = [&["related", "net.py", "--kind", "commit"], form].concat();
-        check_error(&fixture.run(&arguments), "commits are not in files");
+        fixture.check_error(&arguments, "commits are not in files");
         let arguments = [&["search", "times", "--kind", "commit"], form].concat();
-        check_error(&fixture.run(&arguments), "commits are not code; omit");
+        fixture.check_error(&arguments, "commits are not code; omit");
     }
-    let lines = stdout(&fixture.run(&["search", "times", "--kind", "commit", "--jsonl"]));
+    let lines = fixture.stdout("search times --kind commit --jsonl");
     let commits: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(commits.len() > 1 && commits.iter().all(|commit| commit["subject"].is_string()), "{lines}");
-    let output = fixture.run(&["search", "times", "--kind", "commit", "-q"]);
+    let output = fixture.run("search times --kind commit -q");
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), ""));
 }

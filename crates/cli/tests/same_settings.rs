@@ -3,11 +3,11 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, Running};
 use crate::lsp::client::Client;
 use quarry_test_support::files::write;
 
@@ -131,25 +131,15 @@ impl<W: Write, R: BufRead> Agent for Lines<W, R> {
     }
 }
 
-/// A server, which is killed with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn all_interfaces_follow_the_settings_of_a_tree() {
     let fixture = Fixture::new();
     let mut client = Client::spawn(&[]);
     for (path, text) in files() {
         fixture.write(&format!("tree/{path}"), &text);
-        write(client.directory.path().join("tree").join(path), &text);
+        write(client.path("tree").join(path), &text);
     }
-    for directory in [fixture.path("tree"), client.directory.path().join("tree")] {
+    for directory in [fixture.path("tree"), client.path("tree")] {
         for other in ["http/header.py", "main.py"] {
             let _ = std::fs::remove_file(directory.join(other));
         }
@@ -159,27 +149,26 @@ fn all_interfaces_follow_the_settings_of_a_tree() {
     assert_eq!((found.0.len(), &found.0[0], found.1), (2, &connect, false), "{found:?}");
     let similar = places(&fixture.json(&["similar", "net.py:1", "--json"]));
     assert!(similar.0.len() <= 2 && similar.0.iter().all(|(path, _)| !path.contains('/')), "{similar:?}");
-    let callers = calls(&fixture.json(&["callers", "connect", "--json"]));
+    let callers = calls(&fixture.json("callers connect --json"));
     assert_eq!(callers, [("use.py".to_owned(), 5)]);
-    let related = places(&fixture.json(&["related", "connect", "--json"]));
+    let related = places(&fixture.json("related connect --json"));
     assert!(related.0.contains(&("use.py".to_owned(), 4)), "{related:?}");
     let context = fixture.json(&["context", QUERY, "--json"])["text"].as_str().unwrap().to_owned();
-    let outline = fixture.json(&["outline", "--json"])["text"].as_str().unwrap().to_owned();
+    let outline = fixture.json("outline --json")["text"].as_str().unwrap().to_owned();
     for left_out in ["legacy", "vendor", "pb2", "large"] {
         assert!(!context.contains(left_out) && !outline.contains(left_out), "{left_out}: {context}{outline}");
     }
 
     // Agents, on stdin and over HTTP.
     let mut server =
-        Running(fixture.command(&["mcp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+        Running(fixture.command("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
     let stdout = BufReader::new(server.0.stdout.take().unwrap());
     let mut stdio = Lines(server.0.stdin.take().unwrap(), stdout);
     let begin = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
     stdio.ask(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": begin}));
     writeln!(stdio.0, "{}", json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).unwrap();
-    let mut served = Running(
-        fixture.command(&["serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().unwrap(),
-    );
+    let mut served =
+        Running(fixture.command("serve --listen 127.0.0.1:0").stdout(Stdio::piped()).spawn().unwrap());
     let mut line = String::new();
     BufReader::new(served.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let mut http = Http(line.trim().trim_start_matches("http://").trim_end_matches('/').to_owned());
@@ -226,6 +215,6 @@ fn all_interfaces_follow_the_settings_of_a_tree() {
     client.end();
 
     // Nobody has indexed other files, which the next command would have to drop again.
-    let status = fixture.json(&["status", "--json"]);
+    let status = fixture.json("status --json");
     assert_eq!((&status["fresh"], &status["holds"]["files"]), (&json!(true), &json!(6)), "{status}");
 }

@@ -1,7 +1,6 @@
 //! `quarry index` and `quarry search` as a user or a script runs them.
 
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::fixture::{Fixture, check_error, stderr, stdout};
@@ -10,7 +9,7 @@ use serde_json::Value;
 #[test]
 fn search_indexes_on_first_use_and_prints_plain_text_into_a_pipe() {
     let fixture = Fixture::new();
-    let output = fixture.succeed(&["search", "open a socket"]);
+    let output = fixture.succeed("search 'open a socket'");
     let text = stdout(&output);
     assert!(text.starts_with(" 1. net.py:1  function connect"), "{text}");
     assert!(text.contains("    def connect(host)\n       2 │     \"\"\"Open a socket"), "{text}");
@@ -20,8 +19,8 @@ fn search_indexes_on_first_use_and_prints_plain_text_into_a_pipe() {
 #[test]
 fn color_comes_when_asked_for() {
     let fixture = Fixture::new();
-    assert!(stdout(&fixture.run(&["search", "socket", "--color", "always"])).contains('\x1b'));
-    assert!(!stdout(&fixture.run(&["search", "socket", "--color", "never"])).contains('\x1b'));
+    assert!(fixture.stdout(&["search", "socket", "--color", "always"]).contains('\x1b'));
+    assert!(!fixture.stdout(&["search", "socket", "--color", "never"]).contains('\x1b'));
 }
 
 #[test]
@@ -37,10 +36,9 @@ fn json_keeps_the_contract() {
     assert_eq!(first["rank"], 1);
     assert_eq!(first["path"], "http/header.py");
     assert_eq!((first["start_line"].as_u64(), first["end_line"].as_u64()), (Some(1), Some(2)));
-    assert_eq!(
-        (&first["name"], &first["kind"], &first["language"]),
-        (&"HeaderParser".into(), &"type".into(), &"python".into())
-    );
+    assert_eq!(first["name"], "HeaderParser");
+    assert_eq!(first["kind"], "type");
+    assert_eq!(first["language"], "python");
     assert!(first["snippet"].as_str().unwrap().contains("HeaderParser"));
     assert!(first["score"].as_f64().unwrap() > 0.0 && first["parts"]["defines"].as_bool().unwrap());
 }
@@ -53,11 +51,8 @@ fn programs_get_paths_relative_to_the_searched_path_with_its_root() {
         let answer = fixture.json(&["search", "parse a line", path, "--json"]);
         let result = &answer["results"][0];
         assert_eq!(result["path"], "header.py", "{path}");
-        assert_eq!(
-            (&answer["root"], &result["root"]),
-            (&root.to_str().into(), &root.to_str().into()),
-            "{path}"
-        );
+        assert_eq!(answer["root"].as_str(), root.to_str(), "{path}");
+        assert_eq!(result["root"].as_str(), root.to_str(), "{path}");
     }
 }
 
@@ -99,12 +94,12 @@ fn people_get_paths_that_open_from_where_they_are() {
 #[test]
 fn a_missing_subject_exits_with_1_and_still_lists_results() {
     let fixture = Fixture::new();
-    let output = fixture.run(&["search", "zebra unicorn host recipes", "--json", "--threshold", "0.9"]);
+    let output = fixture.run("search 'zebra unicorn host recipes' --json --threshold 0.9");
     assert_eq!(output.status.code(), Some(1));
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(answer["confident"], false);
     assert!(!answer["results"].as_array().unwrap().is_empty());
-    let output = fixture.run(&["search", "zebra unicorn host recipes", "--threshold", "0"]);
+    let output = fixture.run("search 'zebra unicorn host recipes' --threshold 0");
     assert_eq!(output.status.code(), Some(0));
 }
 
@@ -123,7 +118,7 @@ fn low_confidence_is_stated_in_text() {
     let paths = search(&["--threshold", "0.9", "-l"]);
     assert!(stdout(&paths).starts_with("net.py\n"), "{}", stdout(&paths));
     assert!(stderr(&paths).contains("clearly answers"), "{}", stderr(&paths));
-    let similar = stdout(&fixture.run(&["similar", "net.py:1", "--threshold", "1"]));
+    let similar = fixture.stdout(&["similar", "net.py:1", "--threshold", "1"]);
     assert!(similar.starts_with("No unit is clearly similar; showing the closest ones:\n"), "{similar}");
 }
 
@@ -131,7 +126,7 @@ fn low_confidence_is_stated_in_text() {
 fn text_shows_no_score() {
     let fixture = Fixture::new();
     let heading = |arguments: &[&str]| {
-        let text = stdout(&fixture.run(arguments));
+        let text = fixture.stdout(arguments);
         text.lines().find(|line| line.contains(" 1. ")).unwrap_or_default().to_owned()
     };
     assert_eq!(heading(&["search", "open a socket"]), " 1. net.py:1  function connect");
@@ -145,7 +140,7 @@ fn a_long_definition_is_found_at_its_head() {
     // The later parts have more of the words, and the name of the whole.
     let body = "    print(make_plan, 'make plan')\n".repeat(150);
     fixture.write("tree/long.py", &format!("def make_plan(\n{}):\n{body}", "    argument,\n".repeat(150)));
-    let answer = fixture.json(&["search", "make_plan", "--json"]);
+    let answer = fixture.json("search make_plan --json");
     let results = answer["results"].as_array().unwrap();
     // All of its parts are one result.
     assert_eq!(results.iter().filter(|result| result["name"] == "make_plan").count(), 1, "{answer}");
@@ -155,53 +150,45 @@ fn a_long_definition_is_found_at_its_head() {
 #[test]
 fn errors_name_the_thing_and_exit_with_2() {
     let fixture = Fixture::new();
-    check_error(
-        &fixture.run(&["search", "x", "no/such/directory"]),
-        "no/such/directory: no such file or directory",
-    );
-    check_error(&fixture.run(&["search", "delete", "targets"]), "in quotes: \"delete targets\"");
-    check_error(&fixture.run(&["search", "  "]), "the query has no word");
-    check_error(&fixture.run(&["search", "x", "--model", "nothing"]), "nothing");
-    check_error(&fixture.run(&["search", "socket", "-k", "0"]), "at least 1");
-    check_error(&fixture.run(&["similar", "net.py:1", "-k", "0"]), "at least 1");
-    check_error(&fixture.run(&["pick", "-k", "0"]), "at least 1");
+    fixture.check_error("search x no/such/directory", "no/such/directory: no such file or directory");
+    fixture.check_error("search delete targets", "in quotes: \"delete targets\"");
+    fixture.check_error("search '  '", "the query has no word");
+    fixture.check_error("search x --model nothing", "nothing");
+    fixture.check_error("search socket -k 0", "at least 1");
+    fixture.check_error("similar net.py:1 -k 0", "at least 1");
+    fixture.check_error("pick -k 0", "at least 1");
     fs::create_dir(fixture.path("tree/empty")).unwrap();
-    check_error(&fixture.run(&["index", "empty"]), "empty: nothing to index; it contains no files");
+    fixture.check_error("index empty", "empty: nothing to index; it contains no files");
     fixture.write("tree/blank/a.py", "()\n");
     fixture.write("tree/blank/b.c", "\n");
-    let blank = fixture.run(&["index", "blank"]);
+    let blank = fixture.run("index blank");
     check_error(&blank, "blank: nothing to index; 2 files without words (such as a.py)");
-    check_error(&fixture.run(&["index", "blank/a.py"]), "it has no words");
+    fixture.check_error("index blank/a.py", "it has no words");
     fixture.write("tree/blobs/a.unknown-kind", "x");
-    check_error(&fixture.run(&["index", "blobs"]), "1 in an unknown language (such as a.unknown-kind)");
+    fixture.check_error("index blobs", "1 in an unknown language (such as a.unknown-kind)");
     fixture.write("occupied/file", "x");
-    let occupied = fixture.path("occupied");
-    check_error(&fixture.run(&["index", "--index", occupied.to_str().unwrap()]), "not an index directory");
-    let below_a_file = fixture.path("occupied/file/index");
-    check_error(
-        &fixture.run(&["index", "--index", below_a_file.to_str().unwrap()]),
-        "cannot write the index directory",
-    );
+    fixture.check_error("index --index ../occupied", "not an index directory");
+    fixture.check_error("index --index ../occupied/file/index", "cannot write the index directory");
 }
 
 #[test]
 fn index_says_what_it_did() {
     let fixture = Fixture::new();
-    let summary = fixture.json(&["index", "--json"]);
+    let summary = fixture.json("index --json");
     assert_eq!((&summary["files"], &summary["built"]), (&2.into(), &true.into()));
     let units = summary["units"].as_u64().unwrap();
     assert!(units >= 3, "{summary}");
     assert_eq!(summary["embedded_units"].as_u64(), Some(units));
     assert_eq!(summary["reason"], Value::Null, "there was nothing wrong with an index: {summary}");
-    assert_eq!(fixture.json(&["index", "--json"])["built"], false);
-    let again = fixture.run(&["index"]);
+    assert_eq!(fixture.json("index --json")["built"], false);
+    let again = fixture.run("index");
     assert!(stderr(&again).contains("up to date") && stdout(&again).is_empty(), "{}", stderr(&again));
-    assert_eq!(fixture.json(&["index", "--json", "--rebuild"])["built"], true);
-    let first = stderr(&Fixture::new().run(&["index", "--quality", "fast"]));
+    assert_eq!(fixture.json("index --json --rebuild")["built"], true);
+    let first = Fixture::new().stderr("index --quality fast");
     assert!(first.contains("indexed 3 units in 2 files in ") && first.ends_with(" s\n"), "{first}");
     fixture.write("tree/net.py", "def one(): pass\n");
     fs::remove_file(fixture.path("tree/http/header.py")).unwrap();
-    let changed = stderr(&fixture.run(&["index", "--quality", "fast"]));
+    let changed = fixture.stderr("index --quality fast");
     assert!(changed.contains("indexed 1 unit in 1 file in "), "{changed}");
     assert!(changed.ends_with("(1 file changed, 1 removed)\n"), "{changed}");
 }
@@ -209,23 +196,20 @@ fn index_says_what_it_did() {
 #[test]
 fn the_index_is_in_the_cache_or_in_the_given_directory() {
     let fixture = Fixture::new();
-    fixture.run(&["index"]);
+    fixture.run("index");
     let in_cache: Vec<_> = fs::read_dir(fixture.path("cache/quarry/index")).unwrap().flatten().collect();
     assert_eq!(in_cache.len(), 1);
     assert!(in_cache[0].file_name().to_string_lossy().starts_with("tree-"));
-    let own: &Path = &fixture.path("own");
-    fixture.run(&["index", "--index", own.to_str().unwrap()]);
-    assert!(own.join("manifest.json").is_file());
+    fixture.run("index --index ../own");
+    assert!(fixture.path("own/manifest.json").is_file());
 }
 
 #[test]
 fn an_index_of_another_version_is_rebuilt_with_a_word() {
     let fixture = Fixture::new();
-    let own = fixture.path("own");
-    let own = own.to_str().unwrap();
-    fixture.run(&["index", "--index", own]);
+    fixture.run("index --index ../own");
     fs::write(fixture.path("own/manifest.json"), r#"{"format": 99, "generation": "generation-1"}"#).unwrap();
-    let output = fixture.succeed(&["search", "socket", "--index", own]);
+    let output = fixture.succeed("search socket --index ../own");
     assert!(stderr(&output).contains("format 99"), "{}", stderr(&output));
 }
 
@@ -233,7 +217,7 @@ fn an_index_of_another_version_is_rebuilt_with_a_word() {
 fn a_reader_that_leaves_is_no_error() {
     let fixture = Fixture::new();
     let mut child =
-        fixture.command(&["search", "socket"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        fixture.command("search socket").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!(stderr(&output), "");
@@ -251,15 +235,15 @@ fn help_and_version_need_nothing() {
 #[test]
 fn a_path_in_an_indexed_tree_uses_its_index() {
     let fixture = Fixture::new();
-    fixture.run(&["index"]);
-    let answer = fixture.json(&["search", "parse a line", "http", "--json"]);
+    fixture.run("index");
+    let answer = fixture.json("search 'parse a line' http --json");
     assert_eq!(answer["results"][0]["path"], "header.py");
     assert_eq!(fs::read_dir(fixture.path("cache/quarry/index")).unwrap().count(), 1);
-    let status = fixture.json(&["status", "http", "--json"]);
+    let status = fixture.json("status http --json");
     assert_eq!((&status["part"], &status["holds"]["files_in_part"]), (&"http".into(), &1.into()));
     // Asked for by name, a directory gets an index of its own.
-    assert_eq!(fixture.json(&["index", "http", "--json"])["files"], 1);
-    assert_eq!(fixture.json(&["status", "http", "--json"])["part"], "");
+    assert_eq!(fixture.json("index http --json")["files"], 1);
+    assert_eq!(fixture.json("status http --json")["part"], "");
 }
 
 #[test]
@@ -288,20 +272,17 @@ fn options_of_an_index_hold_until_they_are_changed() {
     assert_eq!(found(&["--hidden"]), [hidden]);
     assert_eq!(found(&["--no-ignore"]), [ignored]);
     assert_eq!(found(&["--hidden", "--no-ignore", "--max-bytes", "10M"]), [hidden, large, ignored]);
-    assert_eq!(fixture.json(&["status", "--json"])["fresh"], true);
+    assert_eq!(fixture.json("status --json")["fresh"], true);
     // Options of `quarry index` hold for all, and the index holds nothing else.
-    assert_eq!(fixture.json(&["index", "--json", "--max-bytes", "10000000"])["files"], 3);
+    assert_eq!(fixture.json("index --json --max-bytes 10000000")["files"], 3);
     assert_eq!(found(&[]), [large]);
-    assert_eq!(fixture.json(&["index", "--json"])["built"], false);
-    fixture.run(&["index", "--hidden", "--no-ignore"]);
+    assert_eq!(fixture.json("index --json")["built"], false);
+    fixture.run("index --hidden --no-ignore");
     assert_eq!(found(&[]), [hidden, large, ignored]);
     assert_eq!(found(&["--no-hidden", "--max-bytes", "1M"]), [ignored]);
     assert_eq!(found(&["--ignore"]), [hidden, large]);
-    assert_eq!(fixture.json(&["index", "--json"])["built"], false, "no search has undone it");
-    assert_eq!(
-        fixture.json(&["index", "--json", "--no-hidden", "--ignore", "--max-bytes", "1M"])["files"],
-        2
-    );
+    assert_eq!(fixture.json("index --json")["built"], false, "no search has undone it");
+    assert_eq!(fixture.json("index --json --no-hidden --ignore --max-bytes 1M")["files"], 2);
     assert_eq!(found(&[]), [""; 0]);
 }
 
@@ -311,22 +292,22 @@ fn a_file_that_is_named_is_searched_even_if_it_is_ignored() {
     fixture.write("tree/.hidden.py", "def frobnicate():\n    pass\n");
     fixture.write("tree/out/made.py", "def frobnicate():\n    pass\n");
     fixture.write("tree/.gitignore", "out\n");
-    fixture.run(&["index"]);
+    fixture.run("index");
     for path in [".hidden.py", "out/made.py"] {
-        assert_eq!(stdout(&fixture.run(&["search", "frobnicate", path, "-l"])), format!("{path}\n"));
+        assert_eq!(fixture.stdout(&["search", "frobnicate", path, "-l"]), format!("{path}\n"));
     }
 }
 
 #[test]
 fn an_index_can_lie_in_the_tree() {
     let fixture = Fixture::new();
-    fixture.run(&["index", "--local"]);
+    fixture.run("index --local");
     assert!(fixture.path("tree/.quarry/manifest.json").is_file());
-    assert_eq!(fixture.json(&["index", "--json"])["built"], false);
-    let answer = fixture.json(&["search", "parse a line", "http", "--json"]);
+    assert_eq!(fixture.json("index --json")["built"], false);
+    let answer = fixture.json("search 'parse a line' http --json");
     assert_eq!(answer["results"][0]["path"], "header.py");
     assert!(!fixture.path("cache").exists());
-    check_error(&fixture.run(&["index", "net.py", "--local"]), "net.py: not a directory");
+    fixture.check_error("index net.py --local", "net.py: not a directory");
 }
 
 #[test]
@@ -338,32 +319,30 @@ fn without_space_the_former_index_answers() {
     };
     fixture.write("tree/many.py", &functions(200));
     // It fills up in the middle of the build: nothing is left behind, and the index is in memory.
-    let first = fixture.run_without_space(&["search", "open a socket", "-l", "-k", "1"]);
+    let first = fixture.run_without_space("search 'open a socket' -l -k 1");
     assert_eq!((first.status.code(), stdout(&first).as_str()), (Some(0), "net.py\n"), "{}", stderr(&first));
     assert_eq!(fs::read_dir(fixture.path("cache/quarry/index")).unwrap().count(), 0);
-    let named = fixture.path("named");
-    let index = ["--index", named.to_str().unwrap()];
-    let nothing = fixture.run_without_space(&[&["search", "socket"], &index[..]].concat());
+    let nothing = fixture.run_without_space("search socket --index ../named");
     check_error(&nothing, "cannot write the index directory");
     for words in ["free some space", "MB", "named"] {
         assert!(stderr(&nothing).contains(words), "{}", stderr(&nothing));
     }
-    fixture.run(&["index"]);
+    fixture.run("index");
     fixture.write("tree/more.py", &functions(300));
-    let output = fixture.run_without_space(&["search", "open a socket", "--json"]);
+    let output = fixture.run_without_space("search 'open a socket' --json");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(stderr(&output).contains("searching the existing index (1 file new)"), "{}", stderr(&output));
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(answer["results"][0]["path"], "net.py");
-    check_error(&fixture.run_without_space(&["index"]), "free some space");
-    assert_eq!(fixture.json(&["index", "--json"])["files"], 4);
+    check_error(&fixture.run_without_space("index"), "free some space");
+    assert_eq!(fixture.json("index --json")["files"], 4);
 }
 
 #[test]
 fn without_a_cache_the_index_is_in_memory() {
     let fixture = Fixture::new();
-    let expected = stdout(&fixture.run(&["search", "open a socket"]));
-    let output = fixture.run_without_cache(&["search", "open a socket"]);
+    let expected = fixture.stdout("search 'open a socket'");
+    let output = fixture.run_without_cache("search 'open a socket'");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(stdout(&output), expected);
     let warning = stderr(&output);
@@ -375,8 +354,8 @@ fn without_a_cache_the_index_is_in_memory() {
     let similar = fixture.run_without_cache(&["similar", "net.py:1", "-l", "--threshold", "0"]);
     assert_eq!(stdout(&similar), "http/header.py\n", "{}", stderr(&similar));
     // Commands that must write an index fail, and so does a search that must not build one.
-    check_error(&fixture.run_without_cache(&["index"]), "cannot write the index directory");
-    let as_it_is = fixture.run_without_cache(&["search", "socket", "--no-index-update"]);
+    check_error(&fixture.run_without_cache("index"), "cannot write the index directory");
+    let as_it_is = fixture.run_without_cache("search socket --no-index-update");
     check_error(&as_it_is, "there is no index yet");
     let doctor = fixture.run_without_cache(&["doctor"]);
     assert!(stdout(&doctor).contains("in memory"), "{}", stdout(&doctor));
@@ -387,7 +366,7 @@ fn without_a_cache_the_index_is_in_memory() {
 fn without_a_writable_directory_the_index_is_in_memory() {
     let fixture = Fixture::new();
     for home in ["/proc/nonexistent", "/proc/self"] {
-        let mut command = fixture.command(&["search", "open a socket", "-l", "-k", "1"]);
+        let mut command = fixture.command("search 'open a socket' -l -k 1");
         command.env_remove("XDG_CACHE_HOME").env_remove("XDG_STATE_HOME").env("HOME", home);
         let output = command.output().unwrap();
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "net.py\n"), "{home}");
@@ -429,16 +408,16 @@ fn unreadable_paths_are_reported() {
             ("odd", "odd: nothing to index; skipped 1 binary (such as binary.py)"),
             ("large/large.py", "large/large.py: nothing to index; it is over the size limit"),
         ] {
-            check_error(&fixture.run(&["search", "open a socket", path]), words);
+            fixture.check_error(&format!("search 'open a socket' {path}"), words);
             // Lines are searched in every text file, however large.
             let exact = fixture.run(&["search", "-e", "socket", path]);
             let is_text = path == "large/large.py";
             assert_eq!(exact.status.code(), Some(i32::from(!is_text)), "{path}: {}", stderr(&exact));
             assert_eq!(stderr(&exact).contains("no line of the searched text files"), !is_text);
         }
-        fixture.run(&["index"]);
+        fixture.run("index");
     }
-    check_error(&fixture.run(&["index", "empty/empty.py"]), "nothing to index; it is empty");
+    fixture.check_error("index empty/empty.py", "nothing to index; it is empty");
     #[cfg(unix)]
     {
         use std::fs::{Permissions, set_permissions};
@@ -447,7 +426,7 @@ fn unreadable_paths_are_reported() {
         // The superuser cannot read it either.
         let pipe = Command::new("mkfifo").arg(fixture.path("tree/.gitignore")).status();
         assert!(pipe.unwrap().success());
-        let output = fixture.run(&["search", "knit a woollen mitten"]);
+        let output = fixture.run("search 'knit a woollen mitten'");
         let printed = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{printed}");
         assert!(
@@ -457,7 +436,7 @@ fn unreadable_paths_are_reported() {
         set_permissions(fixture.path("tree/net.py"), Permissions::from_mode(0o000)).unwrap();
         if fs::read(fixture.path("tree/net.py")).is_err() {
             let words = "net.py: nothing to index; it is unreadable: Permission denied";
-            check_error(&fixture.run(&["search", "open a socket", "net.py"]), words);
+            fixture.check_error("search 'open a socket' net.py", words);
         }
     }
 }
@@ -466,15 +445,12 @@ fn unreadable_paths_are_reported() {
 fn an_empty_directory_among_several_paths_is_named_and_left_out() {
     let fixture = Fixture::new();
     fs::create_dir(fixture.path("tree/empty")).unwrap();
-    let together = fixture.succeed(&["search", "open a socket", "empty", "net.py", "-l"]);
+    let together = fixture.succeed("search 'open a socket' empty net.py -l");
     assert_eq!(stdout(&together), "net.py\n");
-    assert!(
-        stderr(&together).contains("empty: nothing to index; it contains no files"),
-        "{}",
-        stderr(&together)
-    );
-    check_error(&fixture.run(&["search", "open a socket", "empty"]), "empty: nothing to index");
-    check_error(&fixture.run(&["search", "open a socket", "empty", "empty"]), "empty: nothing to index");
+    let error = stderr(&together);
+    assert!(error.contains("empty: nothing to index; it contains no files"), "{error}");
+    fixture.check_error("search 'open a socket' empty", "empty: nothing to index");
+    fixture.check_error("search 'open a socket' empty empty", "empty: nothing to index");
 }
 
 #[test]
@@ -487,10 +463,8 @@ fn similar_code_is_found_in_several_paths() {
     let similar =
         ["similar", "../other/socket.py:2", "net.py", "http", "../other", "--threshold", "0", "--json"];
     let answer = fixture.json(&similar);
-    assert_eq!(
-        (&answer["similar_to"]["path"], &answer["similar_to"]["name"]),
-        (&"socket.py".into(), &"listen".into())
-    );
+    assert_eq!(answer["similar_to"]["path"], "socket.py");
+    assert_eq!(answer["similar_to"]["name"], "listen");
     assert_eq!(answer["results"][0]["path"], "net.py", "{answer}");
     assert_eq!(answer["roots"].as_array().unwrap().len(), 3);
     // The innermost path decides, and the position need not be in the first one.
@@ -500,7 +474,7 @@ fn similar_code_is_found_in_several_paths() {
         nested["results"].as_array().unwrap().iter().any(|result| result["path"] == "net.py"),
         "{nested}"
     );
-    check_error(&fixture.run(&["similar", "../other/socket.py:2", "net.py", "http"]), "is not in any PATH");
+    fixture.check_error("similar ../other/socket.py:2 net.py http", "is not in any PATH");
 }
 
 #[test]
@@ -542,10 +516,9 @@ fn several_paths_are_ranked_together() {
     assert_eq!((search(&["-q"]).status.code(), stdout(&search(&["-q"])).as_str()), (Some(0), ""));
     assert_eq!(stdout(&search(&["--jsonl", "-k", "1"])).lines().count(), 1);
     // Lines of several paths; the first argument is one too.
-    let lines = stdout(&fixture.run(&["search", "-e", "^def", "net.py", "../other"]));
+    let lines = fixture.stdout(&["search", "-e", "^def", "net.py", "../other"]);
     assert!(lines.contains("net.py:1") && lines.contains("../other/socket.py:1"), "{lines}");
-    let ordered =
-        fixture.run(&["search", "-e", "^def", "listen on a port", "net.py", "../other", "--explain"]);
+    let ordered = fixture.run("search -e '^def' 'listen on a port' net.py ../other --explain");
     assert!(
         stdout(&ordered).starts_with(" 1. ../other/socket.py:1"),
         "{}{}",
@@ -553,27 +526,12 @@ fn several_paths_are_ranked_together() {
         stderr(&ordered)
     );
     // Nothing is searched where one of them is missing.
-    check_error(
-        &fixture.run(&["search", "socket", "net.py", "nowhere", "http"]),
-        "nowhere: no such file or directory",
-    );
-    check_error(
-        &fixture.run(&["search", "-e", "def", "net.py", "nowhere"]),
-        "nowhere: no such file or directory",
-    );
-    check_error(&fixture.run(&["search", "open", "a", "socket", "net.py"]), "in quotes: \"open a socket\"");
-    check_error(&fixture.run(&["search", "socket", "net.py", "http", "--index", "x"]), "one path");
+    fixture.check_error("search socket net.py nowhere http", "nowhere: no such file or directory");
+    fixture.check_error("search -e def net.py nowhere", "nowhere: no such file or directory");
+    fixture.check_error("search open a socket net.py", "in quotes: \"open a socket\"");
+    fixture.check_error("search socket net.py http --index x", "one path");
     // Without a cache as well.
-    let in_memory = fixture.run_without_cache(&[
-        "search",
-        "open a socket",
-        "http",
-        "net.py",
-        "../other",
-        "-l",
-        "-k",
-        "9",
-    ]);
+    let in_memory = fixture.run_without_cache("search 'open a socket' http net.py ../other -l -k 9");
     assert_eq!(stdout(&in_memory).lines().count(), 3, "{}", stderr(&in_memory));
 }
 
@@ -581,15 +539,7 @@ fn several_paths_are_ranked_together() {
 fn results_without_words_of_the_query_can_be_explained() {
     let fixture = Fixture::new();
     fixture.write("tree/zero.txt", "1234567890\n");
-    let output = fixture.succeed(&[
-        "search",
-        "-e",
-        "^(def|123)",
-        "open a socket",
-        "--explain=numbers",
-        "--threshold",
-        "0",
-    ]);
+    let output = fixture.succeed("search -e '^(def|123)' 'open a socket' --explain=numbers --threshold 0");
     assert_eq!(stdout(&output).matches("    score ").count(), 2, "{}", stdout(&output));
 }
 
@@ -608,18 +558,15 @@ fn a_query_has_phrases_expressions_and_filters() {
     assert_eq!(names("name:PARSE*"), ["HeaderParser.parse"]);
     assert!(!names("socket kind:type").contains(&"connect".to_owned()));
     assert!(!names("socket tree:tree !path:net").contains(&"connect".to_owned()));
-    let answer = fixture.json(&["search", "socket \"dial\"", "--json"]);
+    let answer = fixture.json("search 'socket \"dial\"' --json");
     assert_eq!((&answer["query"], &answer["patterns"][0]), (&"socket \"dial\"".into(), &"dial".into()));
     assert_eq!(answer["results"][0]["matches"][0]["line"], 3);
 
-    let broken = fixture.run(&["search", "socket /dial(/"]);
+    let broken = fixture.run("search 'socket /dial(/'");
     check_error(&broken, "`/dial(/` is not a regular expression");
     assert!(stderr(&broken).contains("dial(\n") && stderr(&broken).contains("^"), "{}", stderr(&broken));
-    check_error(
-        &fixture.run(&["search", "socket tree:shop"]),
-        "unknown tree \"shop\"; the searched ones are tree",
-    );
-    let hint = fixture.run(&["search", "socket file:net.py"]);
+    fixture.check_error("search 'socket tree:shop'", "unknown tree \"shop\"; the searched ones are tree");
+    let hint = fixture.run("search 'socket file:net.py'");
     assert!(stderr(&hint).contains("did you mean `path:`?"), "{}", stderr(&hint));
 }
 
@@ -635,7 +582,7 @@ fn texts_are_not_read_as_queries() {
     };
     assert!(found(&["search", "-", "-l"], text).starts_with("net.py\n"));
     assert!(found(&["search", &format!("{text}\n/zebra/"), "-l"], "").starts_with("net.py\n"));
-    assert!(!stdout(&fixture.run(&["search", text, "-l"])).contains("net.py"));
+    assert!(!fixture.stdout(&["search", text, "-l"]).contains("net.py"));
 }
 
 #[test]
@@ -647,7 +594,7 @@ fn exact_search_reads_every_text_file() {
     fixture.write("tree/data.unknown", "\0socket");
     fixture.write("tree/.hidden", "socket");
     let paths = |arguments: &[&str]| {
-        let text = stdout(&fixture.run(&[&["search", "-l"], arguments].concat()));
+        let text = fixture.stdout(&[&["search", "-l"], arguments].concat());
         text.lines().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(paths(&["-e", "[Ss]ocket"]), ["00-RELEASENOTES", "net.py", "only/a.cheatmd"]);
@@ -657,16 +604,16 @@ fn exact_search_reads_every_text_file() {
     // The same in paths without indexed files.
     for path in ["only", "only/a.cheatmd"] {
         assert_eq!(paths(&["-e", "Socket", path]), ["only/a.cheatmd"], "{path}");
-        check_error(&fixture.run(&["search", "open a socket", path]), "nothing to index");
+        fixture.check_error(&format!("search 'open a socket' {path}"), "nothing to index");
     }
     assert_eq!(paths(&["-e", "Socket", "only", "http"]), ["only/a.cheatmd"]);
-    let shown = stdout(&fixture.run(&["search", "-e", "reverse_proxy", "-C", "1"]));
+    let shown = fixture.stdout("search -e reverse_proxy -C 1");
     assert!(shown.starts_with(" 1. site.caddyfiletest:2") && shown.contains(":80 {"), "{shown}");
     // By meaning they are not found, unless a setting gives them a language.
     assert!(!paths(&["reverse proxy", "--threshold", "0"]).contains(&"site.caddyfiletest".to_owned()));
     fixture.write("tree/.quarry.toml", "[languages]\ncaddyfiletest = \"text\"\n");
     assert_eq!(paths(&["reverse proxy to a host", "--threshold", "0"])[0], "site.caddyfiletest");
-    let kinds = fixture.run(&["search", "-e", "ocket", "--kind", "function"]);
+    let kinds = fixture.run("search -e ocket --kind function");
     assert!(stderr(&kinds).contains("leaves out 3 files without units"), "{}", stderr(&kinds));
 }
 
@@ -676,7 +623,7 @@ fn calls_outside_of_definitions_have_one_heading() {
     let others =
         "\n\ndef other(a):\n    b = a + 1\n    c = b + 2\n    d = c + 3\n    return [a, b, c, d]\n\n\n";
     fixture.write("tree/start.py", &format!("from net import connect\n\nconnect(1)\n{others}connect(2)\n"));
-    let text = stdout(&fixture.succeed(&["callers", "connect"]));
+    let text = stdout(&fixture.succeed("callers connect"));
     assert_eq!(text.matches("outside of definitions").count(), 1, "{text}");
     assert_eq!(text.matches(" │ ").count(), 2, "{text}");
 }

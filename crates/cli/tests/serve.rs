@@ -4,40 +4,32 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::fixture::{self, Fixture, check_error, stdout};
+use crate::fixture::{self, Arguments, Fixture, stdout};
 use quarry_judge::Ledger;
 use quarry_judge::ledger::FormReply;
 
 /// Patience with a server, which a broken one would exhaust.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running server, which is killed with the test.
 struct Running {
-    child: Child,
+    child: fixture::Running,
     /// Its first lines.
     lines: Vec<String>,
 }
 
 impl Running {
-    fn start(fixture: &Fixture, arguments: &[&str], n_lines: usize) -> Self {
+    fn start(fixture: &Fixture, arguments: impl Arguments, n_lines: usize) -> Self {
         let mut command = fixture.command(arguments);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let lines = (0..n_lines).map(|_| lines.next().unwrap().unwrap()).collect();
-        Self { child, lines }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        Self { child: fixture::Running(child), lines }
     }
 }
 
@@ -75,7 +67,7 @@ fn wait_for<T>(address: &str, path: &str, found: impl Fn(u16, &str) -> Option<T>
 #[test]
 fn a_served_tree_answers_as_the_command_line_and_follows_its_files() {
     let fixture = Fixture::new();
-    let server = Running::start(&fixture, &["serve", "--listen", "127.0.0.1:0", "--quality", "fast", "."], 1);
+    let server = Running::start(&fixture, "serve --listen 127.0.0.1:0 --quality fast .", 1);
     let address = server.lines[0].strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
     let is_ready = |status: u16, _: &str| (status == 200).then_some(());
     wait_for(&address, "/readyz", is_ready);
@@ -86,7 +78,7 @@ fn a_served_tree_answers_as_the_command_line_and_follows_its_files() {
         answer["open_ms"] = 0.into();
         answer
     };
-    let printed = stdout(&fixture.run(&["search", "open a socket", "--json"]));
+    let printed = fixture.stdout("search 'open a socket' --json");
     assert_eq!(without_times(&body), without_times(&printed));
     fixture.write("tree/lock.py", "def wait_until_unlocked(lock):\n    return lock.wait()\n");
     wait_for(&address, "/api/v1/search?q=wait+until+unlocked", |_, body| {
@@ -103,7 +95,7 @@ fn trees_keep_their_names_beside_those_without_source() {
     fs::create_dir(fixture.path("tree/hollow")).unwrap();
     fixture.write("tree/shop/shop.py", "def sell_tea(cup):\n    return cup\n");
     fixture.write("tree/lib/lib.py", "def sell_coffee(cup):\n    return cup\n");
-    let server = Running::start(&fixture, &["serve", "--bind", "127.0.0.1:0", "hollow", "shop", "lib"], 1);
+    let server = Running::start(&fixture, "serve --bind 127.0.0.1:0 hollow shop lib", 1);
     let address = server.lines[0].strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
     wait_for(&address, "/readyz", |status: u16, _: &str| (status == 200).then_some(()));
     let get = |path: &str| ask(&address, "GET", path, "", "").unwrap();
@@ -134,14 +126,12 @@ fn trees_are_found_though_few_may_be_open_and_another_process_replaces_an_index(
         for tree in trees {
             let path = format!("/api/v1/search?q=sell_to_{tree}");
             let (status, _, body) = ask(&address, "GET", &path, "", "").unwrap();
-            assert!(
-                status == 200 && body.contains(&format!("\"name\":\"sell_to_{tree}\"")),
-                "{status} {body}"
-            );
+            assert!(status == 200, "{status} {body}");
+            assert!(body.contains(&format!("\"name\":\"sell_to_{tree}\"")), "{status} {body}");
         }
     };
     check();
-    stdout(&fixture.run(&["index", "--rebuild", "shop"]));
+    fixture.stdout("index --rebuild shop");
     check();
     let (_, _, metrics) = ask(&address, "GET", "/metrics", "", "").unwrap();
     assert!(metrics.contains("\nquarry_segments_open 1\n"), "{metrics}");
@@ -167,7 +157,7 @@ fn reports_have_the_colors_of_the_other_pages() {
 fn results_are_shown_in_a_browser() {
     let fixture = Fixture::new();
     fixture.write("tree/cards/card.html", "<!DOCTYPE html><title>A card</title><script>alert(1)</script>");
-    let server = Running::start(&fixture, &["serve", "--listen", "127.0.0.1:0", "--report", "cards"], 1);
+    let server = Running::start(&fixture, "serve --listen 127.0.0.1:0 --report cards", 1);
     let address = server.lines[0].strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
     let (status, _, list) = ask(&address, "GET", "/", "", "").unwrap();
     assert!(status == 200 && list.contains("href=\"/0\""), "{list}");
@@ -180,35 +170,31 @@ fn results_are_shown_in_a_browser() {
     }
     assert_eq!(ask(&address, "POST", "/", "", "").unwrap().0, 405);
     let everywhere = ["serve", "--listen", "0.0.0.0:0", "--report", "cards"];
-    check_error(&fixture.run(&everywhere), "other machines can reach this address");
-    check_error(&fixture.run(&["serve", "--report", "http"]), "found neither");
+    fixture.check_error(&everywhere, "other machines can reach this address");
+    fixture.check_error("serve --report http", "found neither");
 }
 
 #[test]
 fn the_progress_of_judging_is_shown_where_nobody_labels() {
     let fixture = Fixture::new();
     let plan = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/judging/plan.toml");
-    let ledger = fixture.path("progress.ledger").display().to_string();
-    let serve = ["judge", "serve", plan, "--ledger", &ledger, "--listen"];
-    let server = Running::start(&fixture, &[&serve[..], &["127.0.0.1:0"]].concat(), 1);
+    let serve = |listen: &str| format!("judge serve '{plan}' --ledger ../progress.ledger --listen {listen}");
+    let server = Running::start(&fixture, &serve("127.0.0.1:0"), 1);
     let address = server.lines[0].strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
     let (status, _, page) = ask(&address, "GET", "/", "", "").unwrap();
     assert!(status == 200 && page.contains("quarry judge run"), "{page}");
-    check_error(
-        &fixture.run(&[&serve[..], &["0.0.0.0:0"]].concat()),
-        "other machines can reach this address",
-    );
+    fixture.check_error(&serve("0.0.0.0:0"), "other machines can reach this address");
 }
 
 #[test]
 fn servers_for_everybody_need_a_token() {
     let fixture = Fixture::new();
-    check_error(&fixture.run(&["serve", "--listen", "0.0.0.0:0", "."]), "give a token with --token-file");
+    fixture.check_error("serve --listen 0.0.0.0:0 .", "give a token with --token-file");
     fixture.write("tree/token", "short");
     let short = ["serve", "--listen", "127.0.0.1:0", "--token-file", "token", "."];
-    check_error(&fixture.run(&short), "expected at least 16");
-    check_error(&fixture.run(&["serve", "none"]), "none: no such file or directory");
-    check_error(&fixture.run(&["serve", "--link", "x=javascript:{path}", "."]), "expected NAME=ADDRESS");
+    fixture.check_error(&short, "expected at least 16");
+    fixture.check_error("serve none", "none: no such file or directory");
+    fixture.check_error("serve --link 'x=javascript:{path}' .", "expected NAME=ADDRESS");
 }
 
 /// The value of a hidden field of a form.
@@ -235,27 +221,13 @@ fn nothing_is_lost_or_duplicated_when_the_server_is_killed() {
     let plan = "pairs = ['pairs.jsonl']\njudge = 'agents'\n[model]\nprovider = 'openai-compatible'\n\
                 base_url = 'http://localhost:9/v1'\nmodel = 'none'\n";
     fixture.write("plan/plan.toml", plan);
-    let (plan, ledger) = (fixture.path("plan/plan.toml"), fixture.path("people.ledger"));
-    let plan = plan.to_str().unwrap().to_owned();
-    let ledger_option = ledger.to_str().unwrap().to_owned();
-    let form = fixture.path("form.csv");
-    let export = ["judge", "people", "export", &plan, form.to_str().unwrap(), "--ledger", &ledger_option];
-    assert!(fixture.run(&export).status.success());
-    let overlap = OVERLAP.to_string();
+    let ledger = fixture.path("people.ledger");
+    fixture.succeed("judge people export ../plan/plan.toml ../form.csv --ledger ../people.ledger");
     let start = |listen: &str| {
-        let mut arguments = vec![
-            "judge",
-            "serve",
-            &plan,
-            "--ledger",
-            &ledger_option,
-            "--overlap",
-            &overlap,
-            "--listen",
-            listen,
-        ];
-        PEOPLE.iter().for_each(|person| arguments.extend(["--annotator", person]));
-        Running::start(&fixture, &arguments, PEOPLE.len() + 1)
+        let people = PEOPLE.map(|person| format!("--annotator {person}")).join(" ");
+        let options = format!("--ledger ../people.ledger --overlap {OVERLAP} --listen {listen} {people}");
+        let serve = format!("judge serve ../plan/plan.toml {options}");
+        Running::start(&fixture, &serve, PEOPLE.len() + 1)
     };
     let mut server = start("127.0.0.1:0");
     let links: HashMap<String, (String, String)> = server
@@ -332,8 +304,7 @@ fn nothing_is_lost_or_duplicated_when_the_server_is_killed() {
                 {
                     thread::sleep(Duration::from_millis(2));
                 }
-                server.child.kill().unwrap();
-                server.child.wait().unwrap();
+                server.child.end();
                 *server = start(address);
             }
         });
@@ -405,13 +376,13 @@ fn keys_in_a_plan_grant_no_access() {
     // Nor one that somebody else may have written.
     for wrong in [&b""[..], b"x", &[0; 31], &[0; 33]] {
         fs::write(&key, wrong).unwrap();
-        check_error(&fixture.run(SERVE_ONE), "remove it, and have people join again");
+        fixture.check_error(SERVE_ONE, "remove it, and have people join again");
     }
     fs::write(&key, &own).unwrap();
     fs::set_permissions(&key, fs::Permissions::from_mode(0o666)).unwrap();
-    check_error(&fixture.run(SERVE_ONE), "found the mode 0666");
+    fixture.check_error(SERVE_ONE, "found the mode 0666");
     // There is no token to give.
-    check_error(&fixture.run(&[SERVE_ONE, &["--token-file", "pairs.jsonl"]].concat()), "--token-file");
+    fixture.check_error(&[SERVE_ONE, &["--token-file", "pairs.jsonl"]].concat(), "--token-file");
 }
 
 #[test]
@@ -472,21 +443,10 @@ fn a_survey_is_filled_in_and_becomes_a_table_beside_the_published_one() {
     for file in ["guideline.toml", "plan.toml", "published.csv", "questions.jsonl", "table.py"] {
         fixture.write(&format!("tree/survey/{file}"), &fs::read_to_string(examples.join(file)).unwrap());
     }
-    let export =
-        ["judge", "people", "export", "survey/plan.toml", "form.csv", "--guideline", "survey/guideline.toml"];
-    stdout(&fixture.run(&[&export[..], &["--sample", "10"]].concat()));
-    let serve = [
-        "judge",
-        "serve",
-        "survey/plan.toml",
-        "--listen",
-        "127.0.0.1:0",
-        "--annotator",
-        "ann",
-        "--annotator",
-        "bob",
-    ];
-    let server = Running::start(&fixture, &serve, 3);
+    let guideline = "--guideline survey/guideline.toml";
+    fixture.run(&format!("judge people export survey/plan.toml form.csv {guideline} --sample 10"));
+    let serve = "judge serve survey/plan.toml --listen 127.0.0.1:0 --annotator ann --annotator bob";
+    let server = Running::start(&fixture, serve, 3);
     let mut labels = String::new();
     for line in &server.lines {
         let (person, link) = line.split_once("\thttp://").unwrap();

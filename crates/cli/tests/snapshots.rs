@@ -14,8 +14,7 @@ use regex::Regex;
 fn check(fixture: &Fixture, name: &str, commands: &[&str]) {
     let mut text = String::new();
     for command in commands {
-        let words = shlex::split(command).unwrap();
-        let output = fixture.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        let output = fixture.run(*command);
         writeln!(text, "$ quarry {command}").unwrap();
         text.push_str(&stdout(&output));
         for line in stderr(&output).lines() {
@@ -48,18 +47,15 @@ fn normalized(fixture: &Fixture, text: &str) -> String {
 #[test]
 fn search_and_related_commands() {
     let fixture = Fixture::new();
-    check(
-        &fixture,
-        "search",
-        &[
-            "search 'open a socket'",
-            "search 'open a socket' -l",
-            "search 'open a socket' --jsonl -k 1",
-            "search 'knit a woollen mitten'",
-            "search -e 'def \\w+'",
-            "similar net.py:2",
-        ],
-    );
+    let commands = [
+        "search 'open a socket'",
+        "search 'open a socket' -l",
+        "search 'open a socket' --jsonl -k 1",
+        "search 'knit a woollen mitten'",
+        "search -e 'def \\w+'",
+        "similar net.py:2",
+    ];
+    check(&fixture, "search", &commands);
     check(&fixture, "index", &["index", "index", "log show", "log on", "log off"]);
 }
 
@@ -68,21 +64,18 @@ fn settings_of_coding_agents() {
     let fixture = Fixture::new();
     fixture.write("home/.claude.json", "{\n  \"theme\": \"dark\" // at night\n}\n");
     fixture.write("home/.gemini/settings.json", "{\n  \"theme\" \"dark\"\n}\n");
-    check(
-        &fixture,
-        "agent",
-        &[
-            "agent install claude-code --command quarry --dry-run",
-            "agent install claude-code cursor --command quarry",
-            "agent install claude-code --command quarry",
-            "agent install gemini --command quarry",
-            "agent install windsurf --scope project",
-            "agent list",
-            "agent uninstall claude-code --dry-run",
-            "agent uninstall claude-code cursor windsurf",
-            "agent uninstall windsurf --scope project",
-        ],
-    );
+    let commands = [
+        "agent install claude-code --command quarry --dry-run",
+        "agent install claude-code cursor --command quarry",
+        "agent install claude-code --command quarry",
+        "agent install gemini --command quarry",
+        "agent install windsurf --scope project",
+        "agent list",
+        "agent uninstall claude-code --dry-run",
+        "agent uninstall claude-code cursor windsurf",
+        "agent uninstall windsurf --scope project",
+    ];
+    check(&fixture, "agent", &commands);
 }
 
 #[test]
@@ -90,22 +83,19 @@ fn data_sets() {
     let fixture = Fixture::new();
     fixture.write("tree/codes.json", CODES);
     fixture.write("tree/pairs.json", PAIRS);
-    check(
-        &fixture,
-        "data",
-        &[
-            "data convert --from cosqa --queries pairs.json --corpus codes.json score",
-            "data convert pairs.json codes.json score.parquet",
-            "data check pairs.json codes.json",
-            "data describe pairs.json codes.json",
-            "data dedupe pairs.json codes.json",
-            "data split pairs.json --parts train:1,test:1 parts",
-            "data distractors pairs.json codes.json --count 2 candidates.jsonl",
-            "data pull",
-            "data formats",
-            "data formats gecs",
-        ],
-    );
+    let commands = [
+        "data convert --from cosqa --queries pairs.json --corpus codes.json score",
+        "data convert pairs.json codes.json score.parquet",
+        "data check pairs.json codes.json",
+        "data describe pairs.json codes.json",
+        "data dedupe pairs.json codes.json",
+        "data split pairs.json --parts train:1,test:1 parts",
+        "data distractors pairs.json codes.json --count 2 candidates.jsonl",
+        "data pull",
+        "data formats",
+        "data formats gecs",
+    ];
+    check(&fixture, "data", &commands);
 }
 
 #[test]
@@ -116,22 +106,19 @@ fn evaluations() {
     fixture.write("tree/ratings.csv", "anna,ben,carl\n1,1,1\n0,1,0\n0,0,0\n1,1,0\n");
     fixture.write("tree/verdicts.csv", "truth,prediction\n1,1\n1,0\n0,0\n0,1\n1,1\n");
     fixture.write("tree/forecasts.csv", "outcome,probability\n1,0.9\n1,0.4\n0,0.2\n0,0.6\n1,0.8\n");
-    fixture.run(&["data", "convert", "pairs.json", "codes.json", "score"]);
-    check(
-        &fixture,
-        "eval",
-        &[
-            "eval ./score --method bm25 --run bm25.run",
-            "eval ./score --method bow --run bow.run --format markdown",
-            "eval score --qrels score/qrels/test.tsv --run bm25.run --metrics mrr,ndcg@10",
-            "eval compare bm25.run bow.run --qrels score/qrels/test.tsv --metrics mrr",
-            "eval agreement ratings.csv",
-            "eval verdicts verdicts.csv",
-            "eval verdicts forecasts.csv",
-            "eval protocol --list",
-            "eval protocol gecs --list",
-        ],
-    );
+    fixture.run("data convert pairs.json codes.json score");
+    let commands = [
+        "eval ./score --method bm25 --run bm25.run",
+        "eval ./score --method bow --run bow.run --format markdown",
+        "eval score --qrels score/qrels/test.tsv --run bm25.run --metrics mrr,ndcg@10",
+        "eval compare bm25.run bow.run --qrels score/qrels/test.tsv --metrics mrr",
+        "eval agreement ratings.csv",
+        "eval verdicts verdicts.csv",
+        "eval verdicts forecasts.csv",
+        "eval protocol --list",
+        "eval protocol gecs --list",
+    ];
+    check(&fixture, "eval", &commands);
 }
 
 #[test]
@@ -145,56 +132,53 @@ fn mistakes() {
     fixture.write("tree/recipe.toml", "epochs = 1\nbatc = 8\n");
     fixture.write("tree/codes.json", CODES);
     fixture.write("tree/pairs.json", PAIRS);
-    fixture.run(&["data", "convert", "pairs.json", "codes.json", "score"]);
-    check(
-        &fixture,
-        "errors",
-        &[
-            "search x --no-index-update",
-            "serach x",
-            "mpc",
-            "frobnicate",
-            "search",
-            "eval",
-            "eval run",
-            "search x nowhere",
-            "search '?!'",
-            "search x --limt 3",
-            "search x -t pyhton",
-            "search x -g 'a[b'",
-            "search x --kind klass",
-            "search x --threshold 7",
-            "search -e 'a('",
-            "search x broken",
-            "similar net.py",
-            "similar net.py:400",
-            "similar net.py:2 --quality best",
-            "man nothing",
-            "languages --json extra",
-            "data check wrong.jsonl",
-            "data check none.jsonl",
-            "data convert wrong.jsonl",
-            "data convert wrong.jsonl out --to parquet",
-            "data convert --hide-names python pairs.json out",
-            "data split wrong.jsonl",
-            "data split wrong.jsonl --parts train out",
-            "data pull csn9",
-            "eval nowhere --method bm25",
-            "eval ./score --method bm26",
-            "eval score --qrels none --run none",
-            "eval protocol gecs",
-            "eval protocol --reliability a.json",
-            "eval protocol repo-search",
-            "judge run none.toml",
-            "judge run plan.toml",
-            "eval run bench.toml --data .",
-            "data build build.toml",
-            "train static --recipe recipe.toml --pairs pairs.jsonl --out model",
-            "train static --set batc=8 --pairs pairs.jsonl --out model",
-            "train static --pairs none --out model",
-            "callers net.py:400",
-            "callers none.py:1",
-            "model list none",
-        ],
-    );
+    fixture.run("data convert pairs.json codes.json score");
+    let commands = [
+        "search x --no-index-update",
+        "serach x",
+        "mpc",
+        "frobnicate",
+        "search",
+        "eval",
+        "eval run",
+        "search x nowhere",
+        "search '?!'",
+        "search x --limt 3",
+        "search x -t pyhton",
+        "search x -g 'a[b'",
+        "search x --kind klass",
+        "search x --threshold 7",
+        "search -e 'a('",
+        "search x broken",
+        "similar net.py",
+        "similar net.py:400",
+        "similar net.py:2 --quality best",
+        "man nothing",
+        "languages --json extra",
+        "data check wrong.jsonl",
+        "data check none.jsonl",
+        "data convert wrong.jsonl",
+        "data convert wrong.jsonl out --to parquet",
+        "data convert --hide-names python pairs.json out",
+        "data split wrong.jsonl",
+        "data split wrong.jsonl --parts train out",
+        "data pull csn9",
+        "eval nowhere --method bm25",
+        "eval ./score --method bm26",
+        "eval score --qrels none --run none",
+        "eval protocol gecs",
+        "eval protocol --reliability a.json",
+        "eval protocol repo-search",
+        "judge run none.toml",
+        "judge run plan.toml",
+        "eval run bench.toml --data .",
+        "data build build.toml",
+        "train static --recipe recipe.toml --pairs pairs.jsonl --out model",
+        "train static --set batc=8 --pairs pairs.jsonl --out model",
+        "train static --pairs none --out model",
+        "callers net.py:400",
+        "callers none.py:1",
+        "model list none",
+    ];
+    check(&fixture, "errors", &commands);
 }

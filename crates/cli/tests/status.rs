@@ -3,38 +3,38 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use crate::fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::{Fixture, Running, stderr, stdout};
 use serde_json::Value;
 
 #[test]
 fn status_builds_nothing_and_says_what_is_there() {
     let fixture = Fixture::new();
     fixture.write("tree/picture.unknown-kind", "x");
-    let before = fixture.run(&["status", "--json"]);
+    let before = fixture.run("status --json");
     assert_eq!(before.status.code(), Some(1));
     let answer: Value = serde_json::from_slice(&before.stdout).unwrap();
     assert_eq!((&answer["fresh"], &answer["holds"]), (&false.into(), &Value::Null));
     assert!(!fixture.path("cache").exists());
 
-    fixture.run(&["index"]);
-    let answer = fixture.json(&["status", "--json"]);
+    fixture.run("index");
+    let answer = fixture.json("status --json");
     assert_eq!((&answer["fresh"], &answer["reason"]), (&true.into(), &Value::Null));
     assert_eq!(answer["holds"]["files"], 2);
     assert_eq!(answer["holds"]["units_by_kind"]["function"], 1);
     assert_eq!(answer["holds"]["units_by_language"]["python"], answer["holds"]["units"]);
     assert_eq!(answer["holds"]["skipped"][0]["path"], "picture.unknown-kind");
-    let text = stdout(&fixture.run(&["status"]));
+    let text = fixture.stdout("status");
     assert!(text.contains("state    fresh") && text.contains("picture.unknown-kind"), "{text}");
 
     fixture.write("tree/new.py", "x = 1\n");
-    let answer = fixture.json(&["status", "--json"]);
+    let answer = fixture.json("status --json");
     assert_eq!(answer["fresh"], false);
     assert!(answer["reason"].as_str().unwrap().contains('1'), "{answer}");
-    assert_eq!(fixture.json(&["status", "--json"])["fresh"], false);
+    assert_eq!(fixture.json("status --json")["fresh"], false);
 }
 
 #[test]
@@ -44,58 +44,58 @@ fn an_index_is_fresh_after_skipping_files_with_misleading_names() {
     fixture.write("tree/.binary.py", "x = '\0'\n");
     fixture.write("tree/broken.ipynb", "{ not a notebook");
     // Their times are too recent to prove that they are the same.
-    fixture.run(&["index", "--hidden"]);
-    let answer = fixture.json(&["status", "--json"]);
+    fixture.run("index --hidden");
+    let answer = fixture.json("status --json");
     assert_eq!((&answer["fresh"], &answer["reason"]), (&true.into(), &Value::Null), "{answer}");
     assert_eq!(answer["holds"]["skipped"].as_array().unwrap().len(), 3);
-    assert_eq!(fixture.json(&["index", "--json"])["built"], false);
+    assert_eq!(fixture.json("index --json")["built"], false);
 
     fixture.write("tree/binary.py", "x = '0'\n");
-    let answer = fixture.json(&["status", "--json"]);
+    let answer = fixture.json("status --json");
     assert_eq!(answer["reason"], "1 file changed");
 }
 
 #[test]
 fn searches_are_recorded_only_when_asked() {
     let fixture = Fixture::new();
-    let state = || fixture.json(&["log", "--json"]);
-    fixture.run(&["search", "socket"]);
+    let state = || fixture.json("log --json");
+    fixture.run("search socket");
     assert_eq!((&state()["on"], &state()["records"]), (&false.into(), &0.into()));
     assert!(!fixture.path("state").exists());
     let nothing = |words: &str| {
-        let shown = fixture.run(&["log", "show"]);
+        let shown = fixture.run("log show");
         assert!(stdout(&shown).is_empty() && stderr(&shown).contains(words), "{}", stderr(&shown));
     };
     nothing("`quarry log on` starts recording");
 
-    fixture.run(&["log", "on"]);
+    fixture.run("log on");
     nothing("no search is recorded yet");
-    fixture.run(&["search", "open a socket"]);
+    fixture.run("search 'open a socket'");
     assert_eq!((&state()["on"], &state()["records"]), (&true.into(), &1.into()));
-    let record: Value = serde_json::from_str(stdout(&fixture.run(&["log", "show"])).trim()).unwrap();
+    let record: Value = serde_json::from_str(fixture.stdout("log show").trim()).unwrap();
     assert_eq!((&record["query"], &record["opened"]), (&"open a socket".into(), &Value::Null));
     assert_eq!(record["results"][0]["path"], "net.py");
     assert_eq!(record["root"], fixture.path("tree").canonicalize().unwrap().to_str().unwrap());
     assert!(record["time"].as_u64().unwrap() > 1_000_000_000);
 
-    check_error(&fixture.run(&["log", "--opened", "99"]), "expected the rank of one of them");
-    let noted = stderr(&fixture.run(&["log", "--opened", "1"]));
+    fixture.check_error("log --opened 99", "expected the rank of one of them");
+    let noted = fixture.stderr("log --opened 1");
     assert!(noted.contains("net.py:1 was the right result of the search for \"open a socket\""), "{noted}");
-    let text = stdout(&fixture.run(&["log", "show"]));
+    let text = fixture.stdout("log show");
     let opened: Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
     assert_eq!((&opened["query"], &opened["opened"]), (&"open a socket".into(), &1.into()));
     assert_eq!(opened["results"], record["results"]);
 
-    fixture.run(&["log", "off"]);
-    fixture.run(&["search", "socket"]);
+    fixture.run("log off");
+    fixture.run("search socket");
     assert_eq!((&state()["on"], &state()["records"]), (&false.into(), &2.into()));
     // The last search was not recorded, and an older one is not meant.
-    check_error(&fixture.run(&["log", "--opened", "1"]), "searches are not recorded");
+    fixture.check_error("log --opened 1", "searches are not recorded");
     assert_eq!(state()["records"], 2);
-    fixture.run(&["log", "clear"]);
+    fixture.run("log clear");
     assert_eq!(state()["records"], 0);
-    assert_eq!(stdout(&fixture.run(&["log", "show"])), "");
-    check_error(&fixture.run(&["log", "--opened", "1"]), "quarry log on");
+    assert_eq!(fixture.stdout("log show"), "");
+    fixture.check_error("log --opened 1", "quarry log on");
 }
 
 #[test]
@@ -104,8 +104,8 @@ fn the_log_is_for_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
 
     let fixture = Fixture::new();
-    fixture.run(&["log", "on"]);
-    fixture.run(&["search", "socket"]);
+    fixture.run("log on");
+    fixture.run("search socket");
     let mode = fs::metadata(fixture.path("state/quarry/searches.jsonl")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
@@ -124,7 +124,7 @@ fn a_doctor_finds_what_is_broken_and_says_what_to_do() {
     assert!(states(&answer).iter().all(|(_, state)| state == "ok"), "{answer}");
     assert!(!fixture.path("cache").exists() && !fixture.path("state").exists(), "it leaves nothing behind");
 
-    fixture.run(&["index"]);
+    fixture.run("index");
     fixture.write("tree/.quarry.toml", "limt = 1\n");
     let broken = fixture.run(&["doctor", "--json", "--model", "nothing"]);
     assert_eq!(broken.status.code(), Some(2));
@@ -133,7 +133,7 @@ fn a_doctor_finds_what_is_broken_and_says_what_to_do() {
     let found = states(&answer).into_iter().filter(|(_, state)| state != "ok");
     let expected = ["settings", "model"].map(|name| (name.to_owned(), "broken".to_owned()));
     assert_eq!(found.collect::<Vec<_>>(), expected, "{answer}");
-    let text = stdout(&fixture.run(&["doctor"]));
+    let text = fixture.stdout(&["doctor"]);
     #[cfg(all(feature = "data", target_os = "linux"))]
     {
         let programs = text.lines().find(|line| line.contains("for `quarry judge`")).unwrap();
@@ -142,10 +142,9 @@ fn a_doctor_finds_what_is_broken_and_says_what_to_do() {
         }
     }
     let line = text.lines().find(|line| line.contains("settings")).unwrap();
-    assert!(
-        line.starts_with("BROKEN") && line.contains(".quarry.toml:1") && line.contains("`limit`"),
-        "{line}"
-    );
+    assert!(line.starts_with("BROKEN"), "{line}");
+    assert!(line.contains(".quarry.toml:1"), "{line}");
+    assert!(line.contains("`limit`"), "{line}");
     check_error_of_doctor(&fixture, &["no/such/directory"], "tree");
 }
 
@@ -172,7 +171,7 @@ fn flip_a_bit(directory: &Path, extension: &str) -> bool {
 #[test]
 fn a_damaged_index_is_reported_and_rebuilt() {
     let fixture = Fixture::new();
-    let search = || fixture.run(&["search", "open a socket"]);
+    let search = || fixture.run("search 'open a socket'");
     let expected = stdout(&search());
     // Of postings: the columns that once ended every command, terms, what a query reads, and what none reads.
     for extension in ["fast", "term", "idx", "store"] {
@@ -183,14 +182,14 @@ fn a_damaged_index_is_reported_and_rebuilt() {
             let index = checks.iter().find(|check| check["name"] == "index").unwrap();
             assert_eq!(index["state"], "warning", "{extension}: {index}");
             assert!(index["found"].as_str().unwrap().contains(&format!(".{extension}: ")), "{index}");
-            fixture.run(&["cache", "prune"]);
+            fixture.run("cache prune");
             let output = fixture.run(command);
             assert_eq!(output.status.code(), Some(0), "{extension}: {}", stderr(&output));
             let messages = stderr(&output);
             assert!(!messages.contains("panicked"), "{messages}");
             assert!(messages.matches("rebuilding it").count() <= 1, "{messages}");
             assert_eq!(stdout(&search()), expected, "{extension}");
-            fixture.run(&["index", "--rebuild"]);
+            fixture.run("index --rebuild");
         }
     }
 }
@@ -200,16 +199,12 @@ fn a_damaged_index_is_reported_and_rebuilt() {
 fn check_error_of_doctor(fixture: &Fixture, arguments: &[&str], name: &str) {
     let output = fixture.run(&[&["doctor"], arguments].concat());
     assert_eq!(output.status.code(), Some(2));
-    assert!(
-        stdout(&output).lines().any(|line| line.starts_with(&format!("BROKEN   {name}"))),
-        "{}",
-        stdout(&output)
-    );
+    let text = stdout(&output);
+    assert!(text.lines().any(|line| line.starts_with(&format!("BROKEN   {name}"))), "{text}");
 }
 
-/// A running `quarry index --watch --json`.
 struct Watch {
-    process: Child,
+    process: Running,
     lines: Receiver<String>,
 }
 
@@ -222,7 +217,7 @@ impl Watch {
         std::thread::spawn(move || {
             stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
         });
-        Self { process, lines }
+        Self { process: Running(process), lines }
     }
 
     /// Result of the next refresh.
@@ -234,13 +229,6 @@ impl Watch {
     #[track_caller]
     fn wait_for(&self, n_files: u64) {
         while self.next()["files"] != n_files {}
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -277,16 +265,16 @@ fn a_watch_has_the_reranker_read_units_in_the_background() {
     let fixture = Fixture::new();
     let watch = Watch::start(&fixture, &[]);
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
-    let n_models = || fixture.json(&["status", "--json"])["holds"]["models"].as_array().map_or(0, Vec::len);
+    let n_models = || fixture.json("status --json")["holds"]["models"].as_array().map_or(0, Vec::len);
     while n_models() < 2 {
-        assert!(std::time::Instant::now() < deadline, "{}", fixture.json(&["status", "--json"]));
+        assert!(std::time::Instant::now() < deadline, "{}", fixture.json("status --json"));
         std::thread::sleep(Duration::from_millis(50));
     }
-    assert_eq!(fixture.json(&["index", "--quality", "best", "--json"])["embedded_ahead"], 0);
+    assert_eq!(fixture.json("index --quality best --json")["embedded_ahead"], 0);
     // One thread gives way to all others.
     #[cfg(target_os = "linux")]
     {
-        let threads = fs::read_dir(format!("/proc/{}/task", watch.process.id())).unwrap();
+        let threads = fs::read_dir(format!("/proc/{}/task", watch.process.0.id())).unwrap();
         let stats = threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("stat")).unwrap());
         // The 19th field; the second one, in parentheses, may have spaces.
         let niceness =
@@ -301,8 +289,8 @@ fn a_watch_ends_when_it_is_interrupted() {
     let fixture = Fixture::new();
     let mut watch = Watch::start(&fixture, &[]);
     watch.next();
-    let pid = watch.process.id().to_string();
+    let pid = watch.process.0.id().to_string();
     assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-    assert_eq!(watch.process.wait().unwrap().code(), Some(0));
-    assert_eq!(fixture.json(&["status", "--json"])["fresh"], true);
+    assert_eq!(watch.process.0.wait().unwrap().code(), Some(0));
+    assert_eq!(fixture.json("status --json")["fresh"], true);
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::fixture::{Fixture, stderr, stdout};
+use crate::fixture::Fixture;
 
 /// Sets the title of a window; in two spellings.
 const TITLE: &str = "\x1b]0;owned\x07";
@@ -57,7 +57,7 @@ fn nothing_that_was_read_speaks_to_the_terminal() {
     fs::create_dir_all(fixture.path(&other)).unwrap();
     let directory = format!("e{TITLE}");
     let place = format!("b{TITLE}.py:2");
-    fixture.run(&["log", "on"]);
+    fixture.run("log on");
     for arguments in [
         &["index"][..],
         &["search", "open a door"],
@@ -97,7 +97,7 @@ fn nothing_that_was_read_speaks_to_the_terminal() {
 #[test]
 fn programs_get_names_as_they_are() {
     let fixture = hostile();
-    let first = |arguments: &[&str]| stdout(&fixture.run(&[&["search", "shut a door"], arguments].concat()));
+    let first = |arguments: &[&str]| fixture.stdout(&[&["search", "shut a door"], arguments].concat());
     let name = format!("b{TITLE}.py");
     assert!(first(&["-l"]).starts_with(&format!("{name}\n")));
     // Also in a pipe, people read positions.
@@ -110,7 +110,7 @@ fn programs_get_names_as_they_are() {
     assert!(on_terminal(&fixture, &["search", "shut a door", "-l0"]).contains(&name));
     let json = fixture.json(&["search", "shut a door", "--json"]);
     assert_eq!(json["results"][0]["path"], name.as_str());
-    let error = stderr(&fixture.run(&["search", "door", &format!("nowhere{TITLE}")]));
+    let error = fixture.stderr(&["search", "door", &format!("nowhere{TITLE}")]);
     assert_eq!(commands(&error), [""; 0], "{error:?}");
 }
 
@@ -123,6 +123,6 @@ fn progress_is_shown_to_people_alone() {
     assert!(!shown.contains("left"), "{shown:?}");
     let quiet = on_terminal(&fixture, &["search", "open a socket", "http", "-q", "--index", "../other"]);
     assert_eq!(quiet, "");
-    let printed = stderr(&fixture.run(&["index", "--rebuild", "--quality", "fast"]));
+    let printed = fixture.stderr("index --rebuild --quality fast");
     assert_eq!(printed.lines().count(), 1, "{printed}");
 }

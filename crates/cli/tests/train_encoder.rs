@@ -2,10 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
-use crate::fixture;
-use tempfile::TempDir;
+use crate::fixture::{self, Fixture, stderr};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -19,8 +17,7 @@ const SORT: &str =
     "def sort ( list ) : return list by value and sort every line of the file in it , open and read it again";
 
 /// A directory with pairs to train on and pairs to choose by.
-fn data() -> TempDir {
-    let directory = TempDir::new().unwrap();
+fn data() -> Fixture {
     let words = ["sort", "list", "value", "open", "file", "read", "every", "line", "find", "one"];
     let lines = |offset: usize| -> String {
         (0..words.len())
@@ -34,50 +31,54 @@ fn data() -> TempDir {
             })
             .collect()
     };
-    fs::write(directory.path().join("pairs.jsonl"), lines(1)).unwrap();
-    fs::write(directory.path().join("dev.jsonl"), lines(3)).unwrap();
-    fs::write(directory.path().join("evaluation.json"), format!("[{{\"code\": \"{SORT}\"}}]")).unwrap();
-    directory
+    Fixture::with(&[
+        ("pairs.jsonl", &lines(1)),
+        ("dev.jsonl", &lines(3)),
+        ("evaluation.json", &format!("[{{\"code\": \"{SORT}\"}}]")),
+    ])
 }
 
-fn train(directory: &Path, words: &[&str]) -> (Output, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
-        .current_dir(directory)
-        .args(["train", "encoder", "--model", &tiny_model(), "--pairs", "pairs.jsonl"])
-        .args(words)
-        .output()
-        .unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output, errors)
+/// The exit code and what is said.
+fn run(fixture: &Fixture, arguments: &str) -> (Option<i32>, String) {
+    let output = fixture.run(arguments);
+    (output.status.code(), stderr(&output))
+}
+
+fn train(fixture: &Fixture, words: &str) -> (Option<i32>, String) {
+    run(fixture, &format!("train encoder --model {} --pairs pairs.jsonl {words}", tiny_model()))
+}
+
+/// Trains, and returns what is said.
+#[track_caller]
+fn trained(fixture: &Fixture, words: &str) -> String {
+    let (code, errors) = train(fixture, words);
+    assert_eq!(code, Some(0), "{words}: {errors}");
+    errors
+}
+
+#[track_caller]
+fn check_refused(fixture: &Fixture, words: &str, message: &str) {
+    let (code, errors) = train(fixture, words);
+    assert!(code == Some(2) && errors.contains(message), "{words}: {errors}");
 }
 
 /// Finds negatives for the pairs as the documentation says, and puts the result in their place.
-fn add_negatives(directory: &Path) {
-    let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
-        .current_dir(directory)
-        .args(["data", "negatives", "pairs.jsonl", "new.jsonl", "--method", "bm25", "--maximum-share", "2"])
-        .args(["--count", "2", "--llm", "cache=false"])
-        .output()
-        .unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
+fn add_negatives(fixture: &Fixture) {
+    let errors = fixture.stderr(
+        "data negatives pairs.jsonl new.jsonl --method bm25 --maximum-share 2 --count 2 --llm cache=false",
+    );
     assert!(errors.contains("new.jsonl: 14 negatives for 7 queries, 0 of which have none"), "{errors}");
-    let found = fs::read_to_string(directory.join("new.jsonl")).unwrap();
+    let found = fixture.read("tree/new.jsonl");
     // Those labeled 0 ask nothing.
     assert_eq!((found.lines().count(), found.matches("\"negatives\":[").count()), (10, 7));
-    fs::rename(directory.join("new.jsonl"), directory.join("pairs.jsonl")).unwrap();
+    fs::rename(fixture.path("tree/new.jsonl"), fixture.path("tree/pairs.jsonl")).unwrap();
 }
 
 #[test]
 fn pairs_without_a_query_or_code_and_files_that_exist_are_refused() {
-    let directory = data();
-    let path = |name: &str| directory.path().join(name);
-    let find = |pairs: &str, out: &str| {
-        let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
-            .current_dir(directory.path())
-            .args(["data", "negatives", pairs, out, "--method", "bm25", "--llm", "cache=false"])
-            .output()
-            .unwrap();
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    let fixture = data();
+    let find = |pairs: &str| {
+        run(&fixture, &format!("data negatives {pairs} out.jsonl --method bm25 --llm cache=false"))
     };
     let row = "{\"query\": \"a\", \"code\": \"b\", \"negatives\": \"c\"}";
     for (line, problem) in [
@@ -91,27 +92,27 @@ fn pairs_without_a_query_or_code_and_files_that_exist_are_refused() {
             "bad.jsonl:1: expected numbers of at most 64 bits",
         ),
     ] {
-        fs::write(path("bad.jsonl"), line).unwrap();
-        let (code, errors) = find("bad.jsonl", "out.jsonl");
+        fixture.write("tree/bad.jsonl", line);
+        let (code, errors) = find("bad.jsonl");
         assert!(code == Some(2) && errors.contains(problem), "{errors}");
-        assert!(!path("out.jsonl").exists());
+        assert!(!fixture.path("tree/out.jsonl").exists());
     }
-    fs::write(path("out.jsonl"), "mine").unwrap();
-    let (code, errors) = find("pairs.jsonl", "out.jsonl");
+    fixture.write("tree/out.jsonl", "mine");
+    let (code, errors) = find("pairs.jsonl");
     assert!(code == Some(2) && errors.contains("out.jsonl"), "{errors}");
-    assert_eq!(fs::read(path("out.jsonl")).unwrap(), b"mine");
+    assert_eq!(fixture.read("tree/out.jsonl"), "mine");
 }
 
 #[test]
 #[cfg(not(feature = "cuda"))]
 fn a_gpu_needs_a_program_that_is_built_for_it() {
-    let directory = data();
-    let (output, errors) = train(directory.path(), &["--device", "cuda", "--out", "model"]);
-    assert_eq!(output.status.code(), Some(2));
+    let fixture = data();
+    let (code, errors) = train(&fixture, "--device cuda --out model");
+    assert_eq!(code, Some(2));
     for part in ["without the feature `cuda`", "`cargo install --locked --path crates/cli --features cuda`"] {
         assert!(errors.contains(part), "{errors}");
     }
-    assert!(!directory.path().join("model").exists());
+    assert!(!fixture.path("tree/model").exists());
 }
 
 #[test]
@@ -123,27 +124,26 @@ fn every_recipe_runs_as_written() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         let recipe = path.display().to_string();
-        let directory = data();
-        let mut words = vec!["--recipe", &recipe, "--dev", "dev.jsonl", "--out", &name];
+        let fixture = data();
+        let mut words = format!("--recipe {recipe} --dev dev.jsonl --out {name}");
         match name.as_str() {
             // The tiny model lacks UniXcoder's tokens.
             "cosqa-plus-v1-unixcoder" | "cosqa-plus-v2-unixcoder" => {
-                words.extend(["--set", "options = 'mean:cosine'"]);
+                words += " --set \"options = 'mean:cosine'\"";
             }
             // It has 16 columns.
-            "small-encoder" => words.extend(["--teacher", &teacher, "--set", "matryoshka = [8, 16]"]),
+            "small-encoder" => words += &format!(" --teacher {teacher} --set 'matryoshka = [8, 16]'"),
             "distilled-encoder" => {
-                words.extend(["--teacher", &cross_encoder]);
-                add_negatives(directory.path());
+                words += &format!(" --teacher {cross_encoder}");
+                add_negatives(&fixture);
             }
             // And few layers.
-            "query-encoder" => words.extend(["--teacher", &teacher, "--set", "layers = 1"]),
+            "query-encoder" => words += &format!(" --teacher {teacher} --set 'layers = 1'"),
             _ => {}
         }
-        let (output, errors) = train(directory.path(), &words);
-        assert!(output.status.success(), "{name}: {errors}");
+        let errors = trained(&fixture, &words);
         assert!(errors.contains("epoch 1: step 1, loss "), "{name}: {errors}");
-        let card = fs::read_to_string(directory.path().join(&name).join("README.md")).unwrap();
+        let card = fixture.read(&format!("tree/{name}/README.md"));
         for part in ["--recipe", "- MIT: 10", "pairs.jsonl", "| 1 | 1 |"] {
             assert!(card.contains(part), "{name}: {part} in {card}");
         }
@@ -153,8 +153,8 @@ fn every_recipe_runs_as_written() {
         let differs = differs || name.starts_with("gencodesearchnet") || name == "cosqa-pretraining";
         assert_eq!(errors.contains("differs from the paper: W"), differs, "{name}: {errors}");
         assert_eq!(card.contains("## Differences from the paper\n\n- W"), differs, "{name}: {card}");
-        assert!(directory.path().join(&name).join("model.safetensors").exists());
-        let page = fs::read_to_string(directory.path().join(&name).join("report.html")).unwrap();
+        assert!(fixture.path(&format!("tree/{name}/model.safetensors")).exists());
+        let page = fixture.read(&format!("tree/{name}/report.html"));
         let measured = usize::from(!card.contains("| 1 | 1 |") || !errors.contains("nothing measured"));
         assert_eq!(page.matches("<polyline").count(), 1 + measured, "{name}");
         assert!(page.contains("max_query_tokens") && page.contains("optimizer.weight_decay"), "{name}");
@@ -165,8 +165,8 @@ fn every_recipe_runs_as_written() {
 
 #[test]
 fn evaluation_data_is_refused_unless_it_is_allowed() {
-    let directory = data();
-    let pairs = directory.path().join("pairs.jsonl");
+    let fixture = data();
+    let pairs = fixture.path("tree/pairs.jsonl");
     let own = fs::read_to_string(&pairs).unwrap();
     let exact = SORT.to_uppercase().replace(' ', "  ");
     let near = format!("{SORT} , one more");
@@ -174,24 +174,19 @@ fn evaluation_data_is_refused_unless_it_is_allowed() {
         [(exact.as_str(), true), (near.as_str(), true), ("def find ( list ) : return one", false)]
     {
         fs::write(&pairs, format!("{own}{{\"query\": \"sort lines\", \"code\": \"{code}\"}}\n")).unwrap();
-        let words = ["--exclude", "evaluation.json", "--dev", "dev.jsonl", "--out", "out"];
-        let (output, errors) = train(directory.path(), &words);
-        assert_eq!(output.status.success(), !is_refused, "{code}: {errors}");
+        let (status, errors) = train(&fixture, "--exclude evaluation.json --dev dev.jsonl --out out");
+        assert_eq!(status, Some(if is_refused { 2 } else { 0 }), "{code}: {errors}");
         if is_refused {
-            assert_eq!(output.status.code(), Some(2));
-            assert!(
-                errors.contains("pair 11 (\"sort lines\")") && errors.contains("--allow-evaluation-data"),
-                "{errors}"
-            );
-            assert!(!directory.path().join("out").exists());
+            assert!(errors.contains("pair 11 (\"sort lines\")"), "{errors}");
+            assert!(errors.contains("--allow-evaluation-data"), "{errors}");
+            assert!(!fixture.path("tree/out").exists());
         }
     }
     fs::write(&pairs, format!("{own}{{\"query\": \"sort lines\", \"code\": \"{near}\"}}\n")).unwrap();
-    let words =
-        ["--exclude", "evaluation.json", "--allow-evaluation-data", "--dev", "dev.jsonl", "--out", "allowed"];
-    let (output, errors) = train(directory.path(), &words);
-    assert!(output.status.success() && errors.contains("warning"), "{errors}");
-    let card = fs::read_to_string(directory.path().join("allowed/README.md")).unwrap();
+    let words = "--exclude evaluation.json --allow-evaluation-data --dev dev.jsonl --out allowed";
+    let errors = trained(&fixture, words);
+    assert!(errors.contains("warning"), "{errors}");
+    let card = fixture.read("tree/allowed/README.md");
     let statement = "**the training data contain evaluation data: pair 11 (\"sort lines\"), whose code is in evaluation.json**";
     assert!(card.contains(statement), "{card}");
 }
@@ -199,108 +194,86 @@ fn evaluation_data_is_refused_unless_it_is_allowed() {
 /// As with `--exclude` of `train static`, `tune` and `data pairs`, which read evaluation data by the same function.
 #[test]
 fn evaluation_data_of_an_uncertain_form_is_refused_and_the_card_has_counts() {
-    let directory = data();
-    let path = |name: &str| directory.path().join(name);
+    let fixture = data();
     let row = "how to sort a list\tdef sort ( list ) : return one two three four\n";
-    fs::write(path("two.tsv"), row).unwrap();
-    let words = |file| ["--exclude", file, "--dev", "dev.jsonl", "--out", "out"];
-    let (output, errors) = train(directory.path(), &words("two.tsv"));
-    assert_eq!(output.status.code(), Some(2), "{errors}");
+    fixture.write("tree/two.tsv", row);
+    let words = |file: &str| format!("--exclude {file} --dev dev.jsonl --out out");
     let found = "two.tsv: expected a data set with queries or codes (`quarry data formats` lists the formats), found text \
                  that would be compared line by line, as 1 text: \"how to sort a list\\tdef sort";
-    assert!(errors.contains(found), "{errors}");
-    assert!(!path("out").exists());
-    fs::write(path("short.jsonl"), "{\"query\": \"sort\"}\n").unwrap();
-    let (output, errors) = train(directory.path(), &words("short.jsonl"));
-    assert!(output.status.success(), "{errors}");
+    check_refused(&fixture, &words("two.tsv"), found);
+    assert!(!fixture.path("tree/out").exists());
+    fixture.write("tree/short.jsonl", "{\"query\": \"sort\"}\n");
+    let errors = trained(&fixture, &words("short.jsonl"));
     let warning =
         "warning: short.jsonl excludes nothing: 0 queries, 0 codes, and 1 text too short to be compared";
     assert!(errors.contains(warning), "{errors}");
-    let (output, errors) =
-        train(directory.path(), &["--exclude", "evaluation.json", "--dev", "dev.jsonl", "--out", "model"]);
-    assert!(output.status.success(), "{errors}");
-    let card = fs::read_to_string(path("model/README.md")).unwrap();
+    trained(&fixture, "--exclude evaluation.json --dev dev.jsonl --out model");
+    let card = fixture.read("tree/model/README.md");
     assert!(card.contains("share a query or a code with evaluation.json (0 queries, 1 code)"), "{card}");
 }
 
 #[test]
 fn tolerated_evaluation_data_is_counted_in_the_card() {
-    let directory = data();
-    let path = |name: &str| directory.path().join(name);
-    let own = fs::read_to_string(path("pairs.jsonl")).unwrap();
+    let fixture = data();
+    let own = fixture.read("tree/pairs.jsonl");
     let more = "{\"query\": \"Sort every line of it\", \"code\": \"x\"}\n";
-    fs::write(path("pairs.jsonl"), format!("{own}{more}")).unwrap();
-    fs::write(path("dev-split.jsonl"), "{\"query\": \"sorting every line of it\"}\n").unwrap();
-    let words = |out| ["--exclude", "dev-split.jsonl", "--dev", "dev.jsonl", "--out", out];
-    let (output, errors) = train(directory.path(), &words("out"));
-    assert_eq!(output.status.code(), Some(2), "{errors}");
-    assert!(errors.contains("--tolerate"), "{errors}");
-    let words = [&words("model")[..], &["--tolerate", "dev-split.jsonl"]].concat();
-    let (output, errors) = train(directory.path(), &words);
-    assert!(output.status.success(), "{errors}");
-    let card = fs::read_to_string(path("model/README.md")).unwrap();
+    fixture.write("tree/pairs.jsonl", &format!("{own}{more}"));
+    fixture.write("tree/dev-split.jsonl", "{\"query\": \"sorting every line of it\"}\n");
+    check_refused(&fixture, "--exclude dev-split.jsonl --dev dev.jsonl --out out", "--tolerate");
+    trained(&fixture, "--exclude dev-split.jsonl --dev dev.jsonl --out model --tolerate dev-split.jsonl");
+    let card = fixture.read("tree/model/README.md");
     assert!(card.contains("tolerated: 1 pair with a query of dev-split.jsonl"), "{card}");
-    let (output, errors) = train(directory.path(), &["--tolerate", "none.jsonl", "--out", "out"]);
-    assert!(output.status.code() == Some(2) && errors.contains("none.jsonl"), "{errors}");
+    check_refused(&fixture, "--tolerate none.jsonl --out out", "none.jsonl");
 }
 
 #[test]
 fn data_sets_that_call_themselves_evaluation_data_are_refused() {
-    let directory = data();
+    let fixture = data();
     let row = r#"[{"idx":"cosqa-dev-7","doc":"sort a list","code":"def sort(list): return list","code_tokens":"def sort","docstring_tokens":"","label":1}]"#;
-    fs::write(directory.path().join("pairs.jsonl"), row).unwrap();
-    let (output, errors) = train(directory.path(), &["--dev", "dev.jsonl", "--out", "out"]);
-    assert!(!output.status.success() && errors.contains("cosqa-dev-7 of pairs.jsonl"), "{errors}");
+    fixture.write("tree/pairs.jsonl", row);
+    check_refused(&fixture, "--dev dev.jsonl --out out", "cosqa-dev-7 of pairs.jsonl");
     let own = "{\"query\":\"sort\",\"code\":\"def sort\",\"id\":\"cosqa-dev-7\"}\n";
-    fs::write(directory.path().join("pairs.jsonl"), own).unwrap();
-    let (output, errors) = train(directory.path(), &["--dev", "dev.jsonl", "--out", "out"]);
-    assert!(!output.status.success() && errors.contains("line 1 of pairs.jsonl"), "{errors}");
-    fs::write(directory.path().join("pairs.jsonl"), row.replace("cosqa-dev", "cosqa-train")).unwrap();
-    let (output, errors) =
-        train(directory.path(), &["--dev", "dev.jsonl", "--out", "out", "--set", "objective = 'siamese'"]);
-    assert!(!output.status.success() && errors.contains("too few"), "{errors}");
+    fixture.write("tree/pairs.jsonl", own);
+    check_refused(&fixture, "--dev dev.jsonl --out out", "line 1 of pairs.jsonl");
+    fixture.write("tree/pairs.jsonl", &row.replace("cosqa-dev", "cosqa-train"));
+    let words = "--dev dev.jsonl --out out --set \"objective = 'siamese'\"";
+    check_refused(&fixture, words, "too few");
 }
 
 #[test]
 fn labels_are_0_or_1() {
-    let directory = data();
-    let path = directory.path().join("pairs.jsonl");
+    let fixture = data();
+    let path = fixture.path("tree/pairs.jsonl");
     let own = fs::read_to_string(&path).unwrap();
     for label in ["-1", "2", "7", "0.5", "true", "\"1\"", "null"] {
         fs::write(&path, format!("{own}{{\"query\": \"sort\", \"code\": \"x\", \"label\": {label}}}\n"))
             .unwrap();
-        let (output, errors) = train(directory.path(), &["--dev", "dev.jsonl", "--out", "out"]);
-        assert_eq!(output.status.code(), Some(2), "{label}: {errors}");
+        let (code, errors) = train(&fixture, "--dev dev.jsonl --out out");
+        assert_eq!(code, Some(2), "{label}: {errors}");
         assert!(errors.contains("pairs.jsonl:11: ") && errors.contains("label"), "{label}: {errors}");
-        assert!(!directory.path().join("out").exists());
+        assert!(!fixture.path("tree/out").exists());
     }
     // An array is read as a data set of any kind, whose null is a field that is not there.
     let rows = own.lines().chain([r#"{"query": "sort", "code": "x", "label": null}"#]);
     fs::write(&path, format!("[{}]", rows.collect::<Vec<_>>().join(","))).unwrap();
-    let (output, errors) = train(directory.path(), &["--dev", "dev.jsonl", "--out", "out"]);
-    assert_eq!(output.status.code(), Some(2), "{errors}");
-    assert!(errors.contains("1 of 11 pairs have no label"), "{errors}");
+    check_refused(&fixture, "--dev dev.jsonl --out out", "1 of 11 pairs have no label");
 }
 
 #[test]
 fn evaluation_queries_are_refused_and_contradictory_rows_left_out() {
-    let directory = data();
-    let path = |name: &str| directory.path().join(name);
-    let own = fs::read_to_string(path("pairs.jsonl")).unwrap();
+    let fixture = data();
+    let own = fixture.read("tree/pairs.jsonl");
     let more = "{\"query\": \"Sort every line of it\", \"code\": \"x\"}\n";
-    fs::write(path("pairs.jsonl"), format!("{own}{more}")).unwrap();
-    fs::write(path("queries.json"), "[{\"query\": \"sort every line of it!\"}]").unwrap();
-    let words = ["--exclude", "queries.json", "--dev", "dev.jsonl", "--out", "out"];
-    let (output, errors) = train(directory.path(), &words);
-    assert_eq!(output.status.code(), Some(2), "{errors}");
-    assert!(errors.contains("pair 11 (\"Sort every line of it\")"), "{errors}");
+    fixture.write("tree/pairs.jsonl", &format!("{own}{more}"));
+    fixture.write("tree/queries.json", "[{\"query\": \"sort every line of it!\"}]");
+    let words = "--exclude queries.json --dev dev.jsonl --out out";
+    check_refused(&fixture, words, "pair 11 (\"Sort every line of it\")");
 
     let contradictory =
         "{\"query\": \"a b c\", \"code\": \"def a(): b\", \"negatives\": [\"def  a(): b\", \"def b\"]}\n";
     let empty = "{\"query\": \"a b c\", \"code\": \" \"}\n";
-    fs::write(path("pairs.jsonl"), format!("{own}{contradictory}{empty}")).unwrap();
-    let (output, errors) = train(directory.path(), &["--dev", "dev.jsonl", "--out", "out"]);
-    assert!(output.status.success(), "{errors}");
+    fixture.write("tree/pairs.jsonl", &format!("{own}{contradictory}{empty}"));
+    let errors = trained(&fixture, "--dev dev.jsonl --out out");
     assert!(errors.contains("left out: 1 pair without a query or a code"), "{errors}");
     assert!(errors.contains("left out: 1 code labeled 0 for a query that the same code answers"), "{errors}");
     // The seven positive ones of the others, and this one.
@@ -310,18 +283,11 @@ fn evaluation_queries_are_refused_and_contradictory_rows_left_out() {
 /// Trains a static model on data that its file or fields call evaluation data, or that is excluded.
 #[test]
 fn the_static_trainer_refuses_evaluation_data_too() {
-    let directory = data();
-    let path = |name: &str| directory.path().join(name);
-    let train = |pairs: &str, words: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
-            .current_dir(directory.path())
-            .args(["train", "static", "--pairs", pairs, "--out", "static"])
-            .args(words)
-            .output()
-            .unwrap();
-        assert_eq!(output.status.code(), Some(2));
-        assert!(!path("static/model.bin").exists());
-        String::from_utf8_lossy(&output.stderr).into_owned()
+    let fixture = data();
+    let refused = |words: &str, message: &str| {
+        let (code, errors) = run(&fixture, &format!("train static --out static --pairs {words}"));
+        assert!(code == Some(2) && errors.contains(message), "{words}: {errors}");
+        assert!(!fixture.path("tree/static/model.bin").exists());
     };
     let row = |partition: &str| {
         format!(
@@ -331,39 +297,31 @@ fn the_static_trainer_refuses_evaluation_data_too() {
         )
     };
     for partition in ["test", "valid"] {
-        fs::write(path("csn.jsonl"), row(partition)).unwrap();
-        let errors = train("csn.jsonl", &[]);
-        assert!(errors.contains("evaluation data: a pair of csn.jsonl"), "{errors}");
+        fixture.write("tree/csn.jsonl", &row(partition));
+        refused("csn.jsonl", "evaluation data: a pair of csn.jsonl");
     }
-    fs::write(path("csn.jsonl"), row("train")).unwrap();
-    let errors = train("csn.jsonl", &[]);
-    assert!(errors.contains("do not fill one batch"), "{errors}");
+    fixture.write("tree/csn.jsonl", &row("train"));
+    refused("csn.jsonl", "do not fill one batch");
     let dev = r#"[{"idx":"cosqa-dev-7","doc":"sort a list","code":"def sort(list): return list","code_tokens":"def sort","docstring_tokens":"","label":1}]"#;
-    fs::write(path("dev.json"), dev).unwrap();
-    let errors = train("dev.json", &[]);
-    assert!(errors.contains("cosqa-dev-7 of dev.json"), "{errors}");
+    fixture.write("tree/dev.json", dev);
+    refused("dev.json", "cosqa-dev-7 of dev.json");
     let named = dev.replace("cosqa-dev", "cosqa-train");
-    fs::write(path("train.json"), &named).unwrap();
-    let errors = train("train.json", &["--exclude", "dev.json"]);
-    assert!(errors.contains("evaluation data: pair 1 (\"sort a list\")"), "{errors}");
+    fixture.write("tree/train.json", &named);
+    refused("train.json --exclude dev.json", "evaluation data: pair 1 (\"sort a list\")");
     let pair = "{\"query\":\"sort a list\",\"doc\":\"\",\"name\":\"f\",\"code\":\"x\",\"language\":\"\",\"repository\":\"\"";
-    fs::write(path("own.jsonl"), format!("{pair}}}\n")).unwrap();
-    let errors = train("own.jsonl", &["--exclude", "dev.json"]);
-    assert!(errors.contains("evaluation data: pair 1 (\"sort a list\")"), "{errors}");
+    fixture.write("tree/own.jsonl", &format!("{pair}}}\n"));
+    refused("own.jsonl --exclude dev.json", "evaluation data: pair 1 (\"sort a list\")");
     // Beside the pairs, under its public name, and with rows that are called something else.
-    fs::create_dir(path("cosqa")).unwrap();
-    fs::write(path("cosqa/cosqa-retrieval-dev-500.json"), &named).unwrap();
-    let errors = train("own.jsonl", &[]);
-    assert!(errors.contains("whose query is in cosqa-retrieval-dev-500.json of cosqa"), "{errors}");
-    fs::write(path("own.jsonl"), format!("{pair},\"label\":2}}\n")).unwrap();
-    let errors = train("own.jsonl", &[]);
-    assert!(errors.contains("own.jsonl:1: ") && errors.contains("the label 1"), "{errors}");
+    fixture.write("tree/cosqa/cosqa-retrieval-dev-500.json", &named);
+    refused("own.jsonl", "whose query is in cosqa-retrieval-dev-500.json of cosqa");
+    fixture.write("tree/own.jsonl", &format!("{pair},\"label\":2}}\n"));
+    refused("own.jsonl", "own.jsonl:1: ");
+    refused("own.jsonl", "the label 1");
 }
 
 #[test]
 fn the_card_of_a_static_model_names_evaluation_data_that_were_allowed() {
-    let directory = data();
-    let path = |name: &str| directory.path().join(name);
+    let fixture = data();
     let queries = [
         "sort a list of words",
         "open the file again",
@@ -377,37 +335,22 @@ fn the_card_of_a_static_model_names_evaluation_data_that_were_allowed() {
              \"repository\":\"o/r\"}}\n"
         )
     };
-    fs::write(path("own.jsonl"), queries.map(row).concat()).unwrap();
+    fixture.write("tree/own.jsonl", &queries.map(row).concat());
     // In full-width letters.
-    fs::write(path("evaluation.jsonl"), "{\"query\":\"ｒｅｖｅｒｓｅ long ｓｔｒｉｎｇｓ slowly\"}\n")
-        .unwrap();
-    let train = |words: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_quarry"))
-            .current_dir(directory.path())
-            .args([
-                "train",
-                "static",
-                "--pairs",
-                "own.jsonl",
-                "--exclude",
-                "evaluation.jsonl",
-                "--out",
-                "static",
-            ])
-            .args(["--set", "batch=2", "--set", "dimension=8", "--set", "validation=0.0"])
-            .args(words)
-            .output()
-            .unwrap();
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    fixture.write("tree/evaluation.jsonl", "{\"query\":\"ｒｅｖｅｒｓｅ long ｓｔｒｉｎｇｓ slowly\"}\n");
+    let train = |words: &str| {
+        let settings = "--set batch=2 --set dimension=8 --set validation=0.0";
+        let files = "--pairs own.jsonl --exclude evaluation.jsonl --out static";
+        run(&fixture, &format!("train static {files} {settings} {words}"))
     };
-    let (code, errors) = train(&[]);
+    let (code, errors) = train("");
     assert!(code == Some(2) && errors.contains("or give --allow-evaluation-data"), "{errors}");
-    assert!(!path("static").exists());
-    let (code, errors) = train(&["--allow-evaluation-data"]);
+    assert!(!fixture.path("tree/static").exists());
+    let (code, errors) = train("--allow-evaluation-data");
     assert_eq!(code, Some(0), "{errors}");
     let statement = "**the training data contain evaluation data: pair 4 (\"reverse long strings slowly\"), whose query is in \
                 evaluation.jsonl**, which was allowed";
-    let card = fs::read_to_string(path("static/README.md")).unwrap();
+    let card = fixture.read("tree/static/README.md");
     for text in [statement, "--allow-evaluation-data", "4 pairs, 0 held out: `own.jsonl`", "dimension = 8"] {
         assert!(card.contains(text), "{text}\n{card}");
     }
@@ -417,75 +360,63 @@ fn the_card_of_a_static_model_names_evaluation_data_that_were_allowed() {
 #[cfg(unix)]
 #[test]
 fn pipes_are_refused_where_files_are_read_twice() {
-    let directory = data();
-    let pipe = directory.path().join("pipe.jsonl");
+    let fixture = data();
+    let pipe = fixture.path("tree/pipe.jsonl");
     fixture::make_pipe(&pipe);
-    for words in [["--pairs", "pipe.jsonl"], ["--dev", "pipe.jsonl"], ["--exclude", "pipe.jsonl"]] {
-        let (output, errors) = train(directory.path(), &[&words[..], &["--out", "out"]].concat());
-        assert_eq!(output.status.code(), Some(2));
-        assert!(errors.contains("pipe.jsonl: expected a file, which is read more than once"), "{errors}");
+    for option in ["--pairs", "--dev", "--exclude"] {
+        let message = "pipe.jsonl: expected a file, which is read more than once";
+        check_refused(&fixture, &format!("{option} pipe.jsonl --out out"), message);
     }
 }
 
 #[test]
 fn a_line_that_is_no_pair_is_named() {
-    let directory = data();
-    let path = directory.path().join("pairs.jsonl");
+    let fixture = data();
+    let path = fixture.path("tree/pairs.jsonl");
     let own = fs::read_to_string(&path).unwrap();
     fs::write(&path, format!("{own}{{\"query\": \"sort\"}}\n")).unwrap();
-    let (output, errors) = train(directory.path(), &["--out", "out"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(errors.contains("pairs.jsonl:11: expected an object with query and code"), "{errors}");
-    assert!(!directory.path().join("out").exists());
+    check_refused(&fixture, "--out out", "pairs.jsonl:11: expected an object with query and code");
+    assert!(!fixture.path("tree/out").exists());
 }
 
 #[test]
 fn a_sweep_trains_every_combination_once() {
-    let directory = data();
-    let sweep = |grid: &[&str]| {
-        let arguments =
-            ["train", "encoder", "--model", &tiny_model(), "--pairs", "pairs.jsonl", "--dev", "dev.jsonl"];
-        let options = ["--set", "epochs=2", "--set", "batch=4", "--seeds", "2", "--out", "sweep", "--json"];
-        Command::new(env!("CARGO_BIN_EXE_quarry"))
-            .current_dir(directory.path())
-            .args(arguments)
-            .args(options)
-            .args(grid)
-            .output()
-            .unwrap()
+    let fixture = data();
+    let model = tiny_model();
+    let sweep = |grid: &str| {
+        let data = format!("--model {model} --pairs pairs.jsonl --dev dev.jsonl");
+        let options = "--set epochs=2 --set batch=4 --seeds 2 --out sweep --json";
+        fixture.run(&format!("train encoder {data} {options} {grid}"))
     };
-    let grid = ["--grid", "rate=1e-5,1e-2", "--grid", "objective=info-nce,margin"];
-    let output = sweep(&grid);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let grid = "--grid rate=1e-5,1e-2 --grid objective=info-nce,margin";
+    let output = sweep(grid);
+    assert!(output.status.success(), "{}", stderr(&output));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    fixture::schema::check("train-encoder", &report);
     let combinations = report["combinations"].as_array().unwrap();
     let means: Vec<f64> =
         combinations.iter().map(|combination| combination["mean"].as_f64().unwrap()).collect();
     assert!(means.len() == 4 && means.is_sorted_by(|a, b| a >= b), "{report}");
     assert!(combinations.iter().all(|combination| combination["values"].as_array().unwrap().len() == 2));
-    let best = directory.path().join(combinations[0]["best_run"].as_str().unwrap());
+    let best = fixture.path("tree").join(combinations[0]["best_run"].as_str().unwrap());
     assert!(best.join("model.safetensors").is_file() && best.join("README.md").is_file());
-    let page = fs::read_to_string(directory.path().join("sweep/report.html")).unwrap();
+    let page = fixture.read("tree/sweep/report.html");
     assert_eq!(page.matches("<polyline").count(), 16, "a curve of the measure and of the loss for each run");
 
     // Runs that have ended are not trained again, and one that was lost is.
-    let lost = directory.path().join("sweep/rate=1e-5,objective=margin,seed=2");
+    let lost = fixture.path("tree/sweep/rate=1e-5,objective=margin,seed=2");
     fs::remove_dir_all(&lost).unwrap();
     let kept = best.join("model.safetensors");
     let time = fs::metadata(&kept).unwrap().modified().unwrap();
-    let again = sweep(&grid);
+    let again = sweep(grid);
     assert_eq!(serde_json::from_slice::<serde_json::Value>(&again.stdout).unwrap(), report);
     assert!(lost.join("model.safetensors").is_file());
     assert!(best == lost || fs::metadata(&kept).unwrap().modified().unwrap() == time);
 
-    for (grid, words) in [
-        (["--grid", "rate=1,none"], "rate=none"),
-        (["--grid", "speed=1,2"], "speed"),
-        (["--grid", "batch=0,2"], "batch"),
-    ] {
-        let output = sweep(&grid);
-        let errors = String::from_utf8_lossy(&output.stderr);
+    for (grid, words) in
+        [("--grid rate=1,none", "rate=none"), ("--grid speed=1,2", "speed"), ("--grid batch=0,2", "batch")]
+    {
+        let output = sweep(grid);
+        let errors = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{errors}");
         assert!(errors.contains(words) && !errors.contains("run 1 of"), "{errors}");
     }

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::fixture::{Fixture, check_error, stderr, stdout};
+use crate::fixture::{Fixture, stderr, stdout};
 use quarry_test_support::files::contents_below;
 use serde_json::{Value, json};
 
@@ -81,12 +81,12 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 fn model(fixture: &Fixture) -> Value {
-    let settings = fixture.json(&["config", "--json"])["settings"].as_array().unwrap().clone();
+    let settings = fixture.json("config --json")["settings"].as_array().unwrap().clone();
     settings.into_iter().find(|setting| setting["name"] == "model").unwrap()
 }
 
 fn found(fixture: &Fixture) -> Value {
-    fixture.json(&["search", "whisper to the lantern", "--threshold", "0", "--json"])["results"].clone()
+    fixture.json("search 'whisper to the lantern' --threshold 0 --json")["results"].clone()
 }
 
 const TUNE: [&str; 4] = ["tune", ".", "--epochs", "60"];
@@ -109,33 +109,23 @@ fn a_better_model_is_used_until_that_is_undone() {
     }
     assert_eq!(report, dry, "the same seed trains the same model");
     assert_eq!(model(&fixture)["value"], json!(kept));
-    assert!(stdout(&fixture.run(&["config"])).contains("quarry tune, in"));
+    assert!(fixture.stdout("config").contains("quarry tune, in"));
     let tuned = found(&fixture);
     assert_eq!(tuned[0]["name"], "upload_image", "{tuned}");
     assert_ne!(tuned, answer);
     assert_eq!(files(&fixture.path("tree")), source, "nothing is written into the tree");
     // In a directory below too, and not where another model is named.
-    assert!(fixture.json(&["config", "--json", "upload.py"]).to_string().contains(&kept));
-    let named = fixture.json(&[
-        "search",
-        "whisper to the lantern",
-        "--model",
-        "builtin",
-        "--threshold",
-        "0",
-        "--json",
-    ]);
+    assert!(fixture.json("config --json upload.py").to_string().contains(&kept));
+    let named = fixture.json("search 'whisper to the lantern' --model builtin --threshold 0 --json");
     assert_eq!(named["results"], answer);
 
-    let undone = fixture.succeed(&["tune", "--undo"]);
+    let undone = fixture.succeed("tune --undo");
     assert!(stderr(&undone).contains("searches use the built-in model again"), "{}", stderr(&undone));
     assert_eq!((model(&fixture), found(&fixture)), (config, answer));
     assert!(files(&fixture.path("state/quarry/tuned")).is_empty());
-    let again = fixture.run(&["tune", "--undo", "--json"]);
-    assert_eq!(
-        (again.status.code(), stdout(&again)),
-        (Some(1), "{\"undone\":false,\"model\":\"builtin\"}\n".to_owned())
-    );
+    let again = fixture.run("tune --undo --json");
+    assert_eq!(again.status.code(), Some(1));
+    assert_eq!(stdout(&again), "{\"undone\":false,\"model\":\"builtin\"}\n");
 }
 
 #[test]
@@ -160,12 +150,9 @@ fn a_tuned_model_only_replaces_its_base_model() {
     fixture.succeed(&["index", "--model", other.to_str().unwrap()]);
     assert_eq!(model(&fixture)["value"], json!(other.canonicalize().unwrap()));
     // And so is the one whose place it took.
-    let named_again = fixture.succeed(&["index", "--model", "builtin", "--json"]);
-    assert!(
-        stderr(&named_again).contains("the model that `quarry tune` made is removed"),
-        "{}",
-        stderr(&named_again)
-    );
+    let named_again = fixture.succeed("index --model builtin --json");
+    let error = stderr(&named_again);
+    assert!(error.contains("the model that `quarry tune` made is removed"), "{error}");
     assert_eq!(model(&fixture)["value"], json!("builtin"));
     assert!(files(&fixture.path("state/quarry/tuned")).is_empty());
     let named = ["search", "whisper to the lantern", "--model", "builtin", "--threshold", "0", "--json"];
@@ -175,8 +162,8 @@ fn a_tuned_model_only_replaces_its_base_model() {
     assert_eq!(model(&fixture)["value"], kept);
     // One that is lost is named, with what to do.
     std::fs::remove_file(kept.as_str().unwrap()).unwrap();
-    check_error(&fixture.run(&["search", "whisper"]), "quarry tune --undo");
-    assert_eq!(fixture.run(&["tune", "--undo"]).status.code(), Some(0));
+    fixture.check_error("search whisper", "quarry tune --undo");
+    assert_eq!(fixture.run("tune --undo").status.code(), Some(0));
     assert_eq!(fixture.run(&["search", "whisper", "--threshold", "0"]).status.code(), Some(0));
 }
 
@@ -187,7 +174,7 @@ fn pairs_about_held_out_functions_decide() {
         .iter()
         .map(|name| {
             let (verb, _) = name.split_once('_').unwrap();
-            let file = std::fs::read_to_string(fixture.path(&format!("tree/{verb}.py"))).unwrap();
+            let file = fixture.read(&format!("tree/{verb}.py"));
             let start = file.find(&format!("def {name}(")).unwrap();
             let code = &file[start..start + file[start..].find("\n\n").unwrap()];
             let code: String = code.lines().filter(|line| !line.contains("\"\"\"")).map(|line| format!("{line}\n")).collect();
@@ -196,8 +183,8 @@ fn pairs_about_held_out_functions_decide() {
         })
         .collect();
     fixture.write("pairs.jsonl", &pairs);
-    let report = fixture.json(&["tune", "--epochs", "1", "--json", "--dry-run", "--pairs", "../pairs.jsonl"]);
-    let without = fixture.json(&["tune", "--epochs", "1", "--json", "--dry-run"]);
+    let report = fixture.json("tune --epochs 1 --json --dry-run --pairs ../pairs.jsonl");
+    let without = fixture.json("tune --epochs 1 --json --dry-run");
     let n = |report: &Value| report["learned"].as_u64().unwrap();
     let sources = report["sources"].as_array().unwrap();
     let held =
@@ -209,24 +196,20 @@ fn pairs_about_held_out_functions_decide() {
 #[test]
 fn untunable_trees_are_reported() {
     let fixture = Fixture::new();
-    check_error(&fixture.run(&["tune"]), "expected at least 64 and 30");
-    check_error(&fixture.run(&["tune", "../none"]), "expected the directory of a source tree");
-    check_error(&fixture.run(&["tune", "--hold-out", "1"]), "expected a number from 0.1 to 0.9");
+    fixture.check_error("tune", "expected at least 64 and 30");
+    fixture.check_error("tune ../none", "expected the directory of a source tree");
+    fixture.check_error("tune --hold-out 1", "expected a number from 0.1 to 0.9");
     let encoder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transformer/tests/fixtures/tiny-bert");
     fixture.write("config/quarry/config.toml", &format!("model = {:?}\n", encoder.display().to_string()));
-    check_error(&fixture.run(&["tune"]), "trains static models only");
+    fixture.check_error("tune", "trains static models only");
 }
 
 #[test]
 fn an_interrupted_run_changes_nothing() {
     let fixture = tree(true);
     let config = model(&fixture);
-    let mut child = fixture
-        .command(&["tune", "--epochs", "60000"])
-        .stderr(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child =
+        fixture.command("tune --epochs 60000").stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().contains("to learn from")));
     child.kill().unwrap();

@@ -1,12 +1,12 @@
 //! `quarry worker` as a user runs it: processes that are killed, a server that restarts, and what cannot work.
 
 use std::collections::HashMap;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::fixture::cosqa::{self, labels, write_plan};
-use crate::fixture::{Fixture, check_error, stderr};
+use crate::fixture::{Fixture, Running, check_error, stderr};
 use quarry_test_support::model_server::Server;
 use quarry_test_support::nats::Nats;
 use serde_json::json;
@@ -16,36 +16,14 @@ const KEY: &str = "sk-of-a-worker-0123456789";
 /// Questions of one worker at the same time.
 const QUESTIONS: usize = 3;
 
-/// A process that does not outlive the test.
-struct Running(Child);
-
-impl Running {
-    fn start(fixture: &Fixture, arguments: &[&str]) -> Self {
-        let mut command = fixture.command(arguments);
-        command.env("WORKER_KEY", KEY).stdout(Stdio::null()).stderr(Stdio::null());
-        Self(command.spawn().unwrap())
-    }
-
-    fn worker(fixture: &Fixture, nats: &Nats, server: &Server) -> Self {
-        let (nats, model) = (nats.url(), format!("{}=WORKER_KEY", server.url()));
-        let questions = QUESTIONS.to_string();
-        let arguments = ["worker", "--nats", &nats, "--model", &model, "--questions", &questions];
-        Self::start(fixture, &[&arguments[..], &["--programs", "0", "--lease", "3"]].concat())
-    }
+fn start(fixture: &Fixture, arguments: &str) -> Running {
+    Running::silent(fixture.command(arguments).env("WORKER_KEY", KEY))
 }
 
-impl Running {
-    /// Ends it without a word.
-    fn end(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.end();
-    }
+fn worker(fixture: &Fixture, nats: &Nats, server: &Server) -> Running {
+    let (nats, model) = (nats.url(), server.url());
+    let what = format!("--nats {nats} --model {model}=WORKER_KEY --questions {QUESTIONS}");
+    start(fixture, &format!("worker {what} --programs 0 --lease 3"))
 }
 
 /// Three workers of which each is killed, a server that is killed, and a run that is killed: the labels are those of an
@@ -57,15 +35,15 @@ fn kills_of_workers_server_and_run_lose_nothing() {
     let server = Server::script(|_, seen| cosqa::model(seen, Duration::from_millis(30)));
     let undisturbed = Fixture::new();
     write_plan(&undisturbed, PAIRS, &server.url(), "");
-    undisturbed.succeed(&["judge", "run", "plan.toml"]);
+    undisturbed.succeed("judge run plan.toml");
     let before = server.count();
     assert_eq!(before, 2 * PAIRS);
 
     let killed = Fixture::new();
     write_plan(&killed, PAIRS, &server.url(), "");
-    let mut workers: Vec<Running> = (0..3).map(|_| Running::worker(&killed, &nats, &server)).collect();
+    let mut workers: Vec<Running> = (0..3).map(|_| worker(&killed, &nats, &server)).collect();
     let url = nats.url();
-    let judge = || Running::start(&killed, &["judge", "run", "plan.toml", "--nats", &url]);
+    let judge = || start(&killed, &format!("judge run plan.toml --nats {url}"));
     let mut judging = judge();
     let wait_for = |count: usize, judging: &mut Running| {
         let end = Instant::now() + Duration::from_secs(60);
@@ -74,10 +52,10 @@ fn kills_of_workers_server_and_run_lose_nothing() {
             thread::sleep(Duration::from_millis(2));
         }
     };
-    for (number, worker) in workers.iter_mut().enumerate() {
+    for (number, running) in workers.iter_mut().enumerate() {
         wait_for(20 + 25 * number, &mut judging);
-        worker.end();
-        *worker = Running::worker(&killed, &nats, &server);
+        running.end();
+        *running = worker(&killed, &nats, &server);
         match number {
             0 => nats.restart(Duration::from_millis(200)),
             1 => {
@@ -101,38 +79,29 @@ fn kills_of_workers_server_and_run_lose_nothing() {
         *asked.entry(seen.body.to_string()).or_default() += 1;
     }
     let repeated: usize = asked.values().map(|times| times - 1).sum();
-    assert!(
-        asked.len() == 2 * PAIRS && repeated <= 3 * QUESTIONS,
-        "{} questions, {repeated} repeated",
-        asked.len()
-    );
-    let status = killed.json(&["judge", "status", "plan.toml", "--json"]);
+    assert!(asked.len() == 2 * PAIRS, "{} questions, {repeated} repeated", asked.len());
+    assert!(repeated <= 3 * QUESTIONS, "{} questions, {repeated} repeated", asked.len());
+    let status = killed.json("judge status plan.toml --json");
     assert_eq!((&status["waiting"], &status["answers"]), (&json!(0), &json!(2 * PAIRS)));
 }
 
 #[test]
 fn a_worker_that_cannot_work_says_why() {
     let fixture = Fixture::new();
-    let worker = |arguments: &[&str]| {
-        fixture.run(&[&["worker", "--nats", "nats://localhost:1", "--programs", "0"], arguments].concat())
-    };
-    check_error(
-        &worker(&["--model", "http://localhost:1/v1=QUARRY_TEST_NO_SUCH_KEY"]),
-        "QUARRY_TEST_NO_SUCH_KEY",
-    );
-    check_error(&worker(&["--model", "http://localhost:1/v1="]), "environment variable");
+    let worker =
+        |model: &str| fixture.run(&format!("worker --nats nats://localhost:1 --programs 0 --model {model}"));
+    let unknown = "QUARRY_TEST_NO_SUCH_KEY";
+    check_error(&worker(&format!("http://localhost:1/v1={unknown}")), unknown);
+    check_error(&worker("http://localhost:1/v1="), "environment variable");
     for key in ["sk-live-0123456789abcdef", "hf_0123456789abcdefABCDEF"] {
-        let refused = worker(&["--model", &format!("http://localhost:1/v1={key}")]);
+        let refused = worker(&format!("http://localhost:1/v1={key}"));
         check_error(&refused, "environment variable");
         assert!(!stderr(&refused).contains(key), "{}", stderr(&refused));
     }
-    check_error(&worker(&["--model", "localhost:1"]), "http://");
-    check_error(
-        &fixture.run(&["worker", "--nats", "http://localhost", "--programs", "0"]),
-        "nats://localhost:4222",
-    );
+    check_error(&worker("localhost:1"), "http://");
+    fixture.check_error("worker --nats http://localhost --programs 0", "nats://localhost:4222");
     let Some(nats) = Nats::start() else { return };
-    check_error(&fixture.run(&["worker", "--nats", &nats.url(), "--programs", "0"]), "--model");
+    fixture.check_error(&["worker", "--nats", &nats.url(), "--programs", "0"], "--model");
 }
 
 /// A rehearsal asks nobody, so that it needs no server.
@@ -140,6 +109,6 @@ fn a_worker_that_cannot_work_says_why() {
 fn a_dry_run_does_not_wait_for_workers() {
     let fixture = Fixture::new();
     write_plan(&fixture, 4, "http://127.0.0.1:1/v1", "");
-    let run = fixture.succeed(&["judge", "run", "plan.toml", "--nats", "nats://127.0.0.1:1", "--dry-run"]);
+    let run = fixture.succeed("judge run plan.toml --nats nats://127.0.0.1:1 --dry-run");
     assert!(stderr(&run).contains("4 pairs to judge\n  next    4 calls for at most"), "{}", stderr(&run));
 }

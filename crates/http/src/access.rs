@@ -24,7 +24,6 @@ const SESSION: &[u8] = b"quarry serve session 1";
 const OPEN: [&str; 3] = ["/favicon.ico", "/healthz", "/login"];
 /// Prefixes of addresses for programs.
 const PROGRAMS: [&str; 3] = ["/api/", "/mcp", "/metrics"];
-/// Access control.
 pub struct Access {
     hosts: Vec<String>,
     token: Option<Token>,
@@ -40,13 +39,11 @@ struct Token {
 /// Why a server is not started.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
-    /// Anybody could read the trees.
     #[error(
         "{0} can be reached from other machines; give a token with --token-file FILE, or --behind-proxy if a proxy in \
          front of it authenticates requests"
     )]
     Open(SocketAddr),
-    /// The token can be guessed.
     #[error(
         "the token has {0} characters, expected at least {MIN_TOKEN_BYTES}; `openssl rand -hex 24 > FILE` makes one"
     )]
@@ -166,7 +163,6 @@ pub(crate) fn bytes(hexadecimal: &str) -> Option<Vec<u8>> {
     digits.map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-/// Answers only requests that may be answered.
 pub(crate) async fn check(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
     match refusal(&access, &request) {
         Some(refusal) => refusal,
@@ -299,10 +295,8 @@ mod tests {
         };
         assert!(is_allowed(&[]) && is_allowed(&[("origin", "http://127.0.0.1:80")]));
         assert!(!is_allowed(&[("origin", "http://127.0.0.1:81")]) && !is_allowed(&[("origin", "null")]));
-        assert!(
-            !is_allowed(&[("sec-fetch-site", "cross-site")])
-                && !is_allowed(&[("sec-fetch-site", "same-site")])
-        );
+        assert!(!is_allowed(&[("sec-fetch-site", "cross-site")]));
+        assert!(!is_allowed(&[("sec-fetch-site", "same-site")]));
         assert!(is_allowed(&[("sec-fetch-site", "same-origin")]));
     }
 }

@@ -59,7 +59,6 @@ pub(crate) struct TreesView {
     trees: Vec<TreeView>,
 }
 
-/// The query.
 struct SearchAsked {
     query: Query,
     question: Question,
@@ -251,7 +250,6 @@ impl EmbedRequest {
     }
 }
 
-/// Embeds texts with the model of the trees.
 pub(crate) async fn embed(
     State(app): State<App>,
     headers: HeaderMap,
@@ -297,7 +295,6 @@ pub(crate) fn need_for_similar<'a>(position: &'a Position, question: &'a Questio
     Need::Like((position.root, &position.path, position.line), &question.filter, question.limit)
 }
 
-/// The unit at a position.
 pub(crate) fn unit_at(tree: &Tree, position: &Position) -> Result<Hit, Problem> {
     tree.index.unit_at_in(position.root, &position.path, position.line).ok_or_else(|| {
         let mut problem = no_unit(&position.path, position.line);
@@ -372,7 +369,6 @@ impl CallsAsked {
         })
     }
 
-    /// Maximum number of calls.
     pub(crate) fn limit(&self) -> usize {
         self.limit
     }

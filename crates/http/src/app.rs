@@ -14,7 +14,6 @@ use crate::problem::Problem;
 use crate::trees::{Current, Trees};
 use crate::unsent::Unsent;
 
-/// Shared handler state.
 #[derive(Clone)]
 pub(crate) struct App {
     pub trees: Arc<Trees>,

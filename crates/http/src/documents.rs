@@ -27,7 +27,6 @@ pub struct Document {
 /// if it cannot be made.
 pub type MakeDocument = dyn Fn(&str, &[(String, String)]) -> Option<Result<Document, String>> + Send + Sync;
 
-/// Handler state.
 #[derive(Clone)]
 struct Documents {
     make: Arc<MakeDocument>,

@@ -23,7 +23,6 @@ const NOUN_STARTS: [&str; 8] = ["A", "All", "An", "How", "The", "This", "Whether
 /// The most names.
 const MAX_NAMES: usize = 2;
 
-/// Example queries for the trees.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Examples {
     /// Descriptions of some functions, from their documentation.

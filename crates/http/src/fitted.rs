@@ -28,9 +28,6 @@ fn is_zero(n: &usize) -> bool {
 
 impl<Q> Fitted<Q> {
     /// The results at some positions, with the lines that are to be `shown` as long as they fit.
-    ///
-    /// # Errors
-    /// When a file of the index was overwritten since it was opened.
     pub(crate) fn new(
         tree: &Tree,
         found: SearchResults<Q>,
@@ -47,7 +44,6 @@ impl<Q> Fitted<Q> {
         self.answer.results.iter().map(n_bytes).sum()
     }
 
-    /// The results, and everything else.
     pub(crate) fn into_results(self) -> (Vec<ResultView>, AnswerEnd<Q>) {
         self.answer.into_parts()
     }

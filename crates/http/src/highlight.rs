@@ -58,7 +58,6 @@ impl ColoredLines {
     }
 }
 
-/// A link from a part of a line.
 pub(crate) struct Link {
     pub range: Range<usize>,
     /// A word for the style and the script.

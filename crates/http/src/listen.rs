@@ -42,16 +42,12 @@ const LAST_ANSWERS: Duration = Duration::from_secs(10);
 /// Time after a failure to accept a connection, such as a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Why a server does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// The address cannot be used.
     #[error("cannot listen on {address}; another program may be using it: choose another port with --listen")]
     Bind { address: SocketAddr, source: io::Error },
-    /// It would be open to everybody.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// There is no runtime.
     #[error("cannot start the server's threads")]
     Runtime(#[source] io::Error),
 }
@@ -66,7 +62,6 @@ pub struct Server {
     stopped: watch::Receiver<bool>,
 }
 
-/// Ends a server.
 #[derive(Clone)]
 pub struct StopHandle(Arc<watch::Sender<bool>>);
 
@@ -160,12 +155,10 @@ impl Server {
         Ok(Self { runtime, listener, address, router, stop: StopHandle(Arc::new(stop)), stopped })
     }
 
-    /// Bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Handle that stops the server.
     pub fn stop(&self) -> StopHandle {
         self.stop.clone()
     }
@@ -223,7 +216,6 @@ fn raise_file_limit() {
     }
 }
 
-/// Waits until the server is stopped.
 async fn is_over(stopped: &mut watch::Receiver<bool>) {
     // Without anybody who could stop it, it runs for ever.
     if stopped.wait_for(|stopped| *stopped).await.is_err() {

@@ -34,7 +34,6 @@ pub(crate) struct Live {
     is_followed: Arc<AtomicBool>,
 }
 
-/// Current content.
 #[derive(Serialize)]
 struct Content<'a> {
     html: &'a str,
@@ -45,7 +44,6 @@ impl Live {
         Self { make, streams, latest: Arc::default(), is_followed: Arc::default() }
     }
 
-    /// The current content.
     pub(crate) async fn now(&self) -> Result<String, Problem> {
         let make = Arc::clone(&self.make);
         tokio::task::spawn_blocking(move || make()).await.map_err(|error| Problem::internal(&error))?

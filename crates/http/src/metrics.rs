@@ -10,7 +10,6 @@ use crate::trees::Trees;
 /// Upper bounds of the buckets of times, in seconds.
 const BUCKETS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 20.0];
 
-/// Measured stage of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     /// Asking the index.
@@ -19,7 +18,6 @@ pub(crate) enum Stage {
     Render,
 }
 
-/// Counters since the start.
 #[derive(Default)]
 pub(crate) struct Metrics {
     counts: Mutex<Counts>,

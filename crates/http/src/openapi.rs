@@ -18,7 +18,6 @@ use crate::question::{MAX_QUERY_CHARS, MAX_RESULTS, MAX_TEXT_BYTES};
 /// A parameter: its name, its schema, whether it is required, and what it says.
 type Parameter = (&'static str, Value, bool, &'static str);
 
-/// The OpenAPI description of the HTTP API.
 pub fn description() -> Value {
     let mut schemas = SchemaSettings::draft2020_12()
         .for_serialize()

@@ -144,6 +144,11 @@ impl Params {
         changed
     }
 
+    /// With a line of a file.
+    pub(crate) fn at(&self, tree: &str, path: &str, line: u32) -> Self {
+        self.with("tree", tree).with("path", path).with("line", &line.to_string())
+    }
+
     /// With a value after others of that name.
     pub(crate) fn and(&self, name: &str, value: &str) -> Self {
         let mut changed = self.clone();
@@ -166,12 +171,10 @@ impl Params {
         Self(self.0.iter().filter(|(known, _)| known != name).cloned().collect())
     }
 
-    /// All with their values.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// A link to `path` with these parameters.
     pub(crate) fn link(&self, path: &str) -> String {
         if self.0.is_empty() {
             return path.to_owned();
@@ -206,6 +209,8 @@ impl<S: Sync> FromRequestParts<S> for Params {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -224,32 +229,24 @@ mod tests {
     fn objects_of_json_are_parameters_too() {
         let parse = |value: Value| Params::from_object(value.as_object().unwrap(), 10_000);
         let long = "word ".repeat(2000);
-        let given = parse(
-            serde_json::json!({ "q": long, "k": 3, "lang": ["rust", "go"], "explain": true, "threshold": 0.5 }),
-        );
+        let given =
+            parse(json!({ "q": long, "k": 3, "lang": ["rust", "go"], "explain": true, "threshold": 0.5 }));
         let given = given.unwrap();
-        assert_eq!(
-            (given.get("q"), given.all("lang")),
-            (Some(long.as_str()), vec!["rust".to_owned(), "go".to_owned()])
-        );
-        assert_eq!(
-            (given.number("k").unwrap(), given.number("threshold").unwrap()),
-            (Some(3_usize), Some(0.5_f64))
-        );
+        assert_eq!(given.get("q"), Some(long.as_str()));
+        assert_eq!(given.all("lang"), ["rust", "go"]);
+        assert_eq!(given.number("k").unwrap(), Some(3_usize));
+        assert_eq!(given.number("threshold").unwrap(), Some(0.5_f64));
         assert!(given.is_on("explain").unwrap());
-        assert_eq!(
-            parse(serde_json::json!({ "query": "x", "limit": 3 })).unwrap(),
-            Params::parse("q=x&k=3").unwrap()
-        );
+        assert_eq!(parse(json!({ "query": "x", "limit": 3 })).unwrap(), Params::parse("q=x&k=3").unwrap());
         for (wrong, words) in [
-            (serde_json::json!({ "q": "x".repeat(10_001) }), "q: 10001 bytes, at most 10000"),
-            (serde_json::json!({ "dir": "x".repeat(4001) }), "dir: 4001 bytes, at most 4000"),
-            (serde_json::json!({ "q": null }), "q: expected a text"),
-            (serde_json::json!({ "k": "3" }), "k: expected a number"),
-            (serde_json::json!({ "lang": "rust" }), "lang: expected a list of texts"),
-            (serde_json::json!({ "lang": [1] }), "lang: expected a list of texts"),
-            (serde_json::json!({ "explain": 1 }), "explain: expected true or false"),
-            (serde_json::json!({ "glob": vec!["x"; 65] }), "more than 64 parameters"),
+            (json!({ "q": "x".repeat(10_001) }), "q: 10001 bytes, at most 10000"),
+            (json!({ "dir": "x".repeat(4001) }), "dir: 4001 bytes, at most 4000"),
+            (json!({ "q": null }), "q: expected a text"),
+            (json!({ "k": "3" }), "k: expected a number"),
+            (json!({ "lang": "rust" }), "lang: expected a list of texts"),
+            (json!({ "lang": [1] }), "lang: expected a list of texts"),
+            (json!({ "explain": 1 }), "explain: expected true or false"),
+            (json!({ "glob": vec!["x"; 65] }), "more than 64 parameters"),
         ] {
             let problem = parse(wrong).unwrap_err();
             assert!(problem.detail.contains(words), "{}", problem.detail);

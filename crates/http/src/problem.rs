@@ -9,7 +9,6 @@ use quarry_text::with_causes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Why a request is not answered.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{detail}")]
 pub(crate) struct Problem {

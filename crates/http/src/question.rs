@@ -48,8 +48,6 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    /// # Errors
-    /// When a parameter has no such value.
     pub(crate) fn read(params: &Params, trees: &Trees) -> Result<Self, Problem> {
         let SearchDefaults { limit, threshold, lines, context, .. } = trees.defaults;
         let limit = params.number("k")?.unwrap_or(limit);
@@ -131,7 +129,6 @@ pub(crate) fn query(params: &Params) -> Result<&str, Problem> {
     Ok(query)
 }
 
-/// Position of a unit.
 pub(crate) struct Position {
     pub root: usize,
     pub path: String,
@@ -139,8 +136,6 @@ pub(crate) struct Position {
 }
 
 impl Position {
-    /// # Errors
-    /// When a parameter is missing or has no such value.
     pub(crate) fn read(params: &Params, trees: &Trees) -> Result<Self, Problem> {
         let root = params.get("tree").map_or(Ok(0), |name| trees.number(name))?;
         let missing =

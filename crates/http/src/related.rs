@@ -16,7 +16,6 @@ use crate::question::{MAX_RESULTS, Position, query};
 /// Default number of places listed.
 const DEFAULT_LIMIT: usize = 20;
 
-/// A question of a request.
 pub(crate) struct RelatedAsked {
     subject: Subject,
     kinds: Vec<Kind>,

@@ -19,7 +19,6 @@ pub(crate) const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Trees that are named where there may be hundreds.
 const MAX_NAMES: usize = 5;
 
-/// Progress of an index.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Progress {
     /// The share of the work that is done, about: 0 to 1.
@@ -64,7 +63,6 @@ pub(crate) struct Current {
     summaries: Arc<OnceLock<Vec<TreeSummary>>>,
 }
 
-/// Contents of a tree.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TreeSummary {
     pub files: usize,
@@ -189,7 +187,6 @@ impl Trees {
         while self.current().is_none() && changes.changed().await.is_ok() {}
     }
 
-    /// The index, if there is one.
     pub(crate) fn current(&self) -> Option<Current> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -16,7 +16,6 @@ use crate::folders::{Folders, Opener, Searchable};
 use crate::locations::{path_of, spelled_path_of};
 use crate::related;
 
-/// The names of all commands.
 pub(crate) const COMMANDS: [&str; 7] = [
     "quarry.search",
     "quarry.similar",
@@ -27,7 +26,6 @@ pub(crate) const COMMANDS: [&str; 7] = [
     "quarry.refresh",
 ];
 
-/// Maximum number of results.
 const MAX_RESULTS: usize = 1000;
 /// Calls that are listed unless a request says otherwise.
 const DEFAULT_CALLS: usize = 100;
@@ -71,7 +69,6 @@ struct Calls {
     limit: Option<usize>,
 }
 
-/// A text or a list of texts.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum OneOrMore {
@@ -92,9 +89,6 @@ impl OneOrMore {
 
 impl<O: Opener> Folders<O> {
     /// Answers a command.
-    ///
-    /// # Errors
-    /// When the command is unknown, its arguments are malformed, or it fails.
     pub(crate) fn execute(
         &self,
         asked: Execute,
@@ -136,9 +130,6 @@ impl<O: Opener> Folders<O> {
     }
 
     /// Checks the name of a quality.
-    ///
-    /// # Errors
-    /// When there is none of this name.
     pub(crate) fn check_quality(&self, quality: Option<&str>) -> Result<(), RequestError> {
         let all = self.opener().qualities();
         let Some(unknown) = quality.filter(|quality| !all.iter().any(|known| known == quality)) else {
@@ -149,7 +140,6 @@ impl<O: Opener> Folders<O> {
     }
 }
 
-/// A text in the query syntax.
 pub(crate) fn parsed(text: &str) -> Result<Query, RequestError> {
     Query::parse(text).map_err(|error| RequestError::Parameters(error.with_place()))
 }

@@ -23,7 +23,6 @@ struct Document {
 }
 
 impl Documents {
-    /// A document was opened.
     pub(crate) fn open(&mut self, uri: String, text: String) {
         if let Some(path) = path_of(&uri) {
             self.open.insert(uri, Document { path, text });
@@ -31,7 +30,6 @@ impl Documents {
         }
     }
 
-    /// A document was closed.
     pub(crate) fn close(&mut self, uri: &str) {
         if self.open.remove(uri).is_some() {
             self.version += 1;

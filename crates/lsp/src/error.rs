@@ -18,7 +18,6 @@ pub enum OpenError {
     Failed(String),
 }
 
-/// Why a server ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// A thread cannot be started.
@@ -29,7 +28,6 @@ pub enum ServeError {
     Read(#[source] io::Error),
 }
 
-/// Why a request has no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
     /// The request is malformed.
@@ -56,7 +54,6 @@ impl AsRef<dyn std::error::Error + 'static> for RequestError {
 }
 
 impl RequestError {
-    /// The error response to the client.
     pub(crate) fn response(&self) -> ResponseError {
         let code = match self {
             Self::Parameters(_) => ErrorCode::InvalidParams,

@@ -45,7 +45,6 @@ pub trait Opener: Send + Sync + 'static {
     fn watch(&self, paths: &[PathBuf], changed: Arc<dyn Fn() + Send + Sync>) -> Box<dyn Send>;
 }
 
-/// The folders of a client.
 pub(crate) struct Folders<O> {
     opener: O,
     outbox: Outbox,
@@ -78,7 +77,6 @@ pub(crate) struct Searchable {
     paths: Vec<PathBuf>,
     /// The directories that the paths of results are relative to, in the client's spelling.
     directories: Vec<PathBuf>,
-    /// Default search options.
     pub(crate) defaults: SearchDefaults,
     /// The index of all folders, including unsaved documents.
     pub(crate) tree: Tree,
@@ -153,7 +151,6 @@ impl<O: Opener> Folders<O> {
         lock(&self.documents)
     }
 
-    /// Records that files may have changed.
     pub(crate) fn mark_changed(&self) {
         *lock(&self.changed) = Instant::now();
     }
@@ -163,15 +160,11 @@ impl<O: Opener> Folders<O> {
         *lock(&self.changed)
     }
 
-    /// The state of the index of each folder.
     pub(crate) fn status(&self) -> Result<Vec<StatusView>, OpenError> {
         self.opener.status(&self.paths())
     }
 
     /// Answers from the index of the current files and documents, and again if that index is overwritten meanwhile.
-    ///
-    /// # Errors
-    /// Errors of `answer`, and when the folders cannot be searched.
     pub(crate) fn answer<T>(
         &self,
         quality: Option<&str>,
@@ -203,9 +196,6 @@ impl<O: Opener> Folders<O> {
     }
 
     /// Updates the index to the current files and documents.
-    ///
-    /// # Errors
-    /// When the folders cannot be searched.
     pub(crate) fn refresh(&self, events: &(dyn Fn(&Event) + Sync)) -> Result<(), RequestError> {
         let changed = self.changed();
         let trees = self.trees(None);

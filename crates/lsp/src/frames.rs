@@ -8,7 +8,6 @@ pub(crate) const MAX_MESSAGE_BYTES: u64 = 32 << 20;
 /// Bytes of a line of a header that are kept.
 const MAX_LINE_BYTES: usize = 1 << 10;
 
-/// Result of reading a frame.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Frame {
     /// A message, which need not be JSON.
@@ -76,7 +75,6 @@ fn read_line(input: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Writes a message of JSON.
 pub(crate) fn write(output: &mut impl Write, text: &str) -> io::Result<()> {
     write!(output, "Content-Length: {}\r\n\r\n{text}", text.len())?;
     output.flush()

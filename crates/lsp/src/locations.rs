@@ -31,7 +31,6 @@ pub(crate) fn spelled_path_of(uri: &str) -> Option<PathBuf> {
     url.to_file_path().ok().filter(|path| path.is_absolute())
 }
 
-/// The URI of an absolute path.
 pub(crate) fn uri_of(path: &Path) -> Option<Uri> {
     let mut uri = "file://".to_owned();
     for part in path.components() {

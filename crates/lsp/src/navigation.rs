@@ -25,7 +25,6 @@ pub(crate) struct Document {
     pub(crate) uri: String,
 }
 
-/// A position in a document.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct At {
@@ -56,14 +55,12 @@ struct Item {
     selection_range: Range,
 }
 
-/// Symbol at a position.
 struct Subject {
     name: String,
     definitions: Vec<Hit>,
 }
 
 impl Searchable {
-    /// Locations that call the symbol at a position.
     pub(crate) fn references(&self, asked: &At) -> Result<Vec<Location>, RequestError> {
         let texts = Texts::new(&self.tree.index);
         let Some(subject) = self.subject(&texts, asked)? else { return Ok(Vec::new()) };
@@ -94,7 +91,6 @@ impl Searchable {
         Ok(items)
     }
 
-    /// Callers of an item.
     pub(crate) fn incoming(&self, asked: &OfItem) -> Result<Vec<CallHierarchyIncomingCall>, RequestError> {
         let index = &self.tree.index;
         let Some(target) = self.definition(&asked.item)? else { return Ok(Vec::new()) };
@@ -270,7 +266,6 @@ impl<'a> Texts<'a> {
         self.read.borrow_mut().entry((root, path.to_owned())).or_insert_with(read).clone()
     }
 
-    /// Range of a definition.
     fn definition_range(&self, hit: &Hit) -> Range {
         let last = self.index.last_line(hit).saturating_sub(1);
         let text = self.text(hit.root, &hit.path);

@@ -20,7 +20,6 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 /// requests, so that a client that sends requests without reading answers cannot exhaust the memory.
 const MAX_WAITING_BYTES: usize = 16 << 20;
 
-/// Sends messages.
 #[derive(Clone)]
 pub(crate) struct Outbox(Arc<Queue>);
 
@@ -41,7 +40,6 @@ struct State {
     is_closed: bool,
 }
 
-/// The writing thread.
 pub(crate) struct Writer(Receiver<()>);
 
 impl Outbox {
@@ -76,7 +74,6 @@ impl Outbox {
         self.send(Response { id, response_result: result });
     }
 
-    /// Sends a notification.
     pub(crate) fn notify(&self, method: &str, params: Value) {
         self.send(Notification { method: method.to_owned(), params });
     }

@@ -23,7 +23,6 @@ const MAX_TESTS: usize = 50;
 /// The command that lists the places counted by a lens.
 pub(crate) const COMMAND: &str = "quarry.related";
 
-/// Arguments of the command.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Asked {
@@ -35,7 +34,6 @@ pub(crate) struct Asked {
     limit: Option<usize>,
 }
 
-/// Parameters of a request for lenses.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Lenses {
@@ -56,7 +54,6 @@ struct LensData {
 }
 
 impl Searchable {
-    /// Returns the places that may have to change along with the given code.
     pub(crate) fn related(&self, asked: &Asked) -> Result<Related, RequestError> {
         let subject = match asked {
             Asked { name: Some(name), uri: None, line: None, .. } if !name.trim().is_empty() => {

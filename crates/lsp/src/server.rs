@@ -19,8 +19,8 @@ use lsp_types::{
     TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions,
     WorkspaceFoldersServerCapabilities, WorkspaceServerCapabilities,
 };
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::commands::COMMANDS;
@@ -104,7 +104,6 @@ enum Stage {
     ShutDown,
 }
 
-/// State shared by all threads.
 struct Shared<O> {
     folders: Folders<O>,
     outbox: Outbox,
@@ -445,7 +444,6 @@ impl<O: Opener> Server<O> {
     }
 }
 
-/// The requests that are answered.
 const METHODS: [&str; 8] = [
     "workspace/symbol",
     "workspace/executeCommand",
@@ -508,34 +506,13 @@ impl<O: Opener> Shared<O> {
                 let reporter = self.reporter();
                 return self.folders.execute(parameters(params)?, &|event| reporter.report(event));
             }
-            "workspace/symbol" => {
-                let asked = parameters(params)?;
-                self.with(|found| to_json(found.symbols(&asked)?))
-            }
-            "textDocument/references" => {
-                let asked = parameters(params)?;
-                self.with(|found| to_json(found.references(&asked)?))
-            }
-            "textDocument/codeLens" => {
-                let asked = parameters(params)?;
-                self.with(|found| to_json(found.lenses(&asked)?))
-            }
-            "codeLens/resolve" => {
-                let asked = parameters(params)?;
-                self.with(|found| to_json(found.lens(&asked)?))
-            }
-            "textDocument/prepareCallHierarchy" => {
-                let asked = parameters(params)?;
-                self.with(|found| to_json(found.hierarchy(&asked)?))
-            }
-            "callHierarchy/incomingCalls" => {
-                let asked = parameters(params)?;
-                self.with(|found| to_json(found.incoming(&asked)?))
-            }
-            _ => {
-                let asked = parameters(params)?;
-                self.with(|found| to_json(found.outgoing(&asked)?))
-            }
+            "workspace/symbol" => self.with(params, Searchable::symbols),
+            "textDocument/references" => self.with(params, Searchable::references),
+            "textDocument/codeLens" => self.with(params, Searchable::lenses),
+            "codeLens/resolve" => self.with(params, Searchable::lens),
+            "textDocument/prepareCallHierarchy" => self.with(params, Searchable::hierarchy),
+            "callHierarchy/incomingCalls" => self.with(params, Searchable::incoming),
+            _ => self.with(params, Searchable::outgoing),
         };
         match answered {
             // An editor sends these unasked, and a folder without code is not an error.
@@ -544,8 +521,13 @@ impl<O: Opener> Shared<O> {
         }
     }
 
-    fn with<T>(&self, answer: impl Fn(&Searchable) -> Result<T, RequestError>) -> Result<T, RequestError> {
-        let reporter = self.reporter();
+    fn with<A: DeserializeOwned, T: Serialize>(
+        &self,
+        params: &Value,
+        answer: impl Fn(&Searchable, &A) -> Result<T, RequestError>,
+    ) -> Result<Value, RequestError> {
+        let (asked, reporter) = (parameters(params)?, self.reporter());
+        let answer = |found: &Searchable| to_json(answer(found, &asked)?);
         self.folders.answer(None, &|event| reporter.report(event), answer)
     }
 
@@ -559,7 +541,7 @@ fn parameters<T: DeserializeOwned>(params: &Value) -> Result<T, RequestError> {
     T::deserialize(params).map_err(|error| RequestError::Parameters(error.to_string()))
 }
 
-fn to_json(value: impl serde::Serialize) -> Result<Value, RequestError> {
+fn to_json(value: impl Serialize) -> Result<Value, RequestError> {
     serde_json::to_value(value).map_err(|error| RequestError::Failed(error.to_string()))
 }
 

@@ -30,9 +30,6 @@ impl CallLimiter {
 
     /// Does the work of a call when there is room. If the future is dropped before, the work is never begun; if it is dropped
     /// afterwards, the work takes its room until it is done all the same.
-    ///
-    /// # Errors
-    /// When the work panics.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         call: &Call,

@@ -11,7 +11,6 @@ use serde_json::{Map, Value, json};
 /// Error for a response without a request.
 pub(crate) const UNASKED: &str = "a response without a request";
 
-/// Content of a line.
 #[derive(Debug)]
 pub(crate) enum Line {
     /// White space.

@@ -222,7 +222,6 @@ impl Server {
     }
 }
 
-/// Returns true if a client has announced roots.
 fn has_roots(client: &Peer<RoleServer>) -> bool {
     client.peer_info().is_some_and(|info| info.capabilities.roots.is_some())
 }

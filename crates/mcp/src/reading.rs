@@ -31,9 +31,6 @@ struct Span<'a> {
 
 /// The lines (1-based) and the source of the unit that is `wanted`, of the file at `path` that holds `source` and was
 /// split into `units`.
-///
-/// # Errors
-/// When there is no such unit.
 pub(crate) fn read_unit(
     path: &str,
     source: &SourceText,

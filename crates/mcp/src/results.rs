@@ -10,7 +10,6 @@ use crate::arguments::Detail;
 const SNIPPET_LINES: usize = 5;
 
 impl Detail {
-    /// Lines of a unit that are shown.
     pub(crate) fn lines(self) -> usize {
         match self {
             Self::Brief => 1,

@@ -15,7 +15,6 @@ use serde_json::{Map, Value};
 use crate::ToolError;
 use crate::arguments::{Calls, Context, IndexStatus, Outline, ReadUnit, Related, Search, Similar, Size};
 
-/// JSON object.
 pub type Object = Map<String, Value>;
 
 /// Minimum and maximum number of results that can be asked for.
@@ -43,13 +42,10 @@ const OTHER_NAMES: [(&str, &[&str]); 8] = [
 /// Line numbers, 1-based.
 const LINES: RangeInclusive<u32> = 1..=10_000_000;
 
-/// A tool as a client sees it.
 pub struct Tool {
-    /// The name by which it is called.
     pub name: &'static str,
     /// For the agent: its purpose, and when to use it.
     pub description: &'static str,
-    /// The schema of its arguments.
     pub schema: fn() -> Object,
 }
 
@@ -98,7 +94,6 @@ pub const TOOLS: [Tool; 7] = [
     },
 ];
 
-/// A call of one of the tools, with valid arguments.
 #[derive(Debug, Clone)]
 pub enum Call {
     Search(Search),
@@ -123,7 +118,6 @@ impl Calls {
     }
 }
 
-/// Returns true if a qualified name has a part.
 fn has_part(name: &str) -> bool {
     name.contains(|c: char| !c.is_whitespace() && !matches!(c, '.' | ':' | '#' | '/'))
 }

@@ -15,7 +15,6 @@ const N_SUGGESTIONS: usize = 3;
 /// The part of the tree that a path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TreePath {
-    /// All of it.
     Root,
     /// A directory, relative to the root.
     Directory(String),
@@ -26,9 +25,6 @@ pub(crate) enum TreePath {
 impl TreePath {
     /// Resolves `path` among `files`, which are relative to the root with `/` between their parts. It may be relative,
     /// or begin with one of `roots`, the absolute paths of the root.
-    ///
-    /// # Errors
-    /// When it leads out of the root, or to nothing that is listed.
     pub(crate) fn resolve(path: &str, roots: &[PathBuf], files: &[&str]) -> Result<Self, ToolError> {
         let relative = relative(path, roots)?;
         if relative.is_empty() {
@@ -54,9 +50,6 @@ impl TreePath {
     }
 
     /// The file that `path` means.
-    ///
-    /// # Errors
-    /// Like [`TreePath::resolve`], and when it is a directory.
     pub(crate) fn file(path: &str, roots: &[PathBuf], files: &[&str]) -> Result<String, ToolError> {
         let directory = match Self::resolve(path, roots, files)? {
             Self::File(file) => return Ok(file),

@@ -68,7 +68,16 @@ struct NamedTree {
     root: PathBuf,
 }
 
-/// Receives the notices of opening an index.
+/// What a question is asked of.
+struct Source<'a> {
+    tree: &'a Tree,
+    snapshot: &'a Snapshot,
+    /// Prefix of the paths of each searched tree; nothing for one.
+    prefixes: &'a [String],
+    /// Maximum tokens of the answer.
+    max_tokens: usize,
+}
+
 type NoticeObserver = dyn Fn(Notice) + Send + Sync;
 
 /// Receives searches, and what is read of their results.
@@ -83,7 +92,6 @@ pub struct Tokens {
     pub of_file: Option<usize>,
 }
 
-/// A search that was made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Searched {
     /// The directory that paths of results are relative to.
@@ -95,7 +103,6 @@ pub struct Searched {
     pub opened: Option<usize>,
 }
 
-/// A result of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchedUnit {
     /// Path relative to the root of the search.
@@ -112,7 +119,6 @@ impl SearchedUnit {
     }
 }
 
-/// The progress of a call that builds an index.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
     /// Approximate fraction of the work that is done, 0 to 1.
@@ -209,11 +215,13 @@ impl Workspace {
     ) -> Result<ToolAnswer, ToolError> {
         let (place, call) = self.place(call)?;
         let max_tokens = call.max_tokens().unwrap_or_default();
-        let ask = |question: &dyn Fn(&Tree, &Snapshot, usize) -> Result<ToolAnswer, ToolError>| {
+        let ask = |question: &dyn Fn(&Source) -> Result<ToolAnswer, ToolError>| {
             let notices = |notice: Notice| self.handle_notice(notice, report);
             self.session.ask(Some(asked), &notices, |tree, snapshot| {
-                let note = self.note(snapshot.n_unsearched) + &self.changed_note(tree, snapshot);
-                let mut answer = question(tree, snapshot, max_tokens.saturating_sub(count_tokens(&note)))?;
+                let prefixes = &self.prefixes(snapshot);
+                let note = self.note(snapshot.n_unsearched) + &changed_note(tree, prefixes);
+                let max_tokens = max_tokens.saturating_sub(count_tokens(&note));
+                let mut answer = question(&Source { tree, snapshot, prefixes, max_tokens })?;
                 answer.text += &note;
                 Ok(answer)
             })
@@ -221,49 +229,36 @@ impl Workspace {
         match &call {
             Call::Search(search) => {
                 let filter = self.filter(place, &search.part)?;
-                ask(&|tree, snapshot, max_tokens| {
-                    let filter = self.within(&filter, place, snapshot)?;
-                    self.search(search, &filter, tree, snapshot, max_tokens)
-                })
+                ask(&|of| self.search(search, &self.within(&filter, place, of.snapshot)?, of))
             }
             Call::Context(context) => {
                 let path = self.part(place, &context.path)?;
                 let filter = Filter::default().with_globs(&path.globs(&context.globs), None)?;
-                ask(&|tree, snapshot, max_tokens| {
-                    let filter = self.within(&filter, place, snapshot)?;
-                    self.context(&context.query, &filter, tree, snapshot, max_tokens)
-                })
+                ask(&|of| self.context(&context.query, &self.within(&filter, place, of.snapshot)?, of))
             }
             Call::Outline(asked) => {
                 let filter =
                     Filter::default().with_globs(&self.part(place, &asked.path)?.globs(&[]), None)?;
-                ask(&|tree, snapshot, max_tokens| {
-                    let filter = self.within(&filter, place, snapshot)?;
-                    let prefixes = self.prefixes(snapshot);
-                    Ok(outline::outline(&tree.index, &filter, max_tokens, &prefixes)?.into())
+                ask(&|of| {
+                    let filter = self.within(&filter, place, of.snapshot)?;
+                    Ok(outline::outline(&of.tree.index, &filter, of.max_tokens, of.prefixes)?.into())
                 })
             }
             Call::Similar(similar) => {
                 let place = self.file(place, &similar.path)?;
-                ask(&|tree, snapshot, max_tokens| self.similar(similar, &place, tree, snapshot, max_tokens))
+                ask(&|of| self.similar(similar, &place, of))
             }
             Call::Callers(calls) => {
                 let place = self.position(place, calls)?;
-                ask(&|tree, snapshot, max_tokens| {
-                    self.callers(calls, place.as_ref(), &tree.index, snapshot, max_tokens)
-                })
+                ask(&|of| self.callers(calls, place.as_ref(), of))
             }
             Call::Callees(calls) => {
                 let place = self.position(place, calls)?;
-                ask(&|tree, snapshot, max_tokens| {
-                    self.callees(calls, place.as_ref(), &tree.index, snapshot, max_tokens)
-                })
+                ask(&|of| self.callees(calls, place.as_ref(), of))
             }
             Call::Related(related) => {
                 let file = related.of.path.as_ref().map(|path| self.file(place, path)).transpose()?;
-                ask(&|tree, snapshot, max_tokens| {
-                    self.related(related, file.as_ref(), tree, snapshot, max_tokens)
-                })
+                ask(&|of| self.related(related, file.as_ref(), of))
             }
             Call::ReadUnit(unit) => self.read_unit(place, unit),
             Call::IndexStatus(_) => self.index_status(),
@@ -282,25 +277,6 @@ impl Workspace {
             note += &format!("{n_unsearched} of {n} trees could not be searched; see index_status.\n");
         }
         note
-    }
-
-    /// Note on changed files that an answer does not reflect.
-    fn changed_note(&self, tree: &Tree, snapshot: &Snapshot) -> String {
-        let Some(behind) = tree.changed_files() else { return String::new() };
-        let (prefixes, mut n_left) = (self.prefixes(snapshot), CHANGED_TOKENS);
-        let paths = behind.files.iter().map(|(root, path)| quoted_start(&shown_path(*root, path, &prefixes)));
-        let mut named: Vec<String> = paths
-            .take_while(|path| {
-                n_left = n_left.saturating_sub(count_tokens(path));
-                n_left > 0
-            })
-            .collect();
-        match behind.total - named.len() {
-            0 => {}
-            n => named.push(format!("{n} more")),
-        }
-        let n_files = counted(behind.total, "file");
-        format!("{n_files} changed since the index was built; it is being updated: {}.\n", named.join(", "))
     }
 
     /// The tree that the path of a call names, and the call with the rest of the path; none of several trees if the call has
@@ -401,14 +377,8 @@ impl Workspace {
         Ok((tree, TreePath::file(path, &self.roots(tree), &paths(&listing))?))
     }
 
-    fn search(
-        &self,
-        search: &Search,
-        filter: &Filter,
-        tree: &Tree,
-        snapshot: &Snapshot,
-        max_tokens: usize,
-    ) -> Result<ToolAnswer, ToolError> {
+    fn search(&self, search: &Search, filter: &Filter, of: &Source) -> Result<ToolAnswer, ToolError> {
+        let Source { tree, snapshot, prefixes, max_tokens } = *of;
         let trees = tree.names();
         let k = search.size.k(snapshot.defaults.limit);
         let request = UnitsRequest { trees: &trees, ..snapshot.defaults.request(filter, k) };
@@ -425,21 +395,15 @@ impl Workspace {
             found.hits.truncate(NEAREST);
         }
         let searched = found.hits.iter().map(|hit| SearchedUnit::new(tree, hit)).collect();
-        let results = results(&tree.index, &found, search.detail, &self.prefixes(snapshot));
+        let results = results(&tree.index, &found, search.detail, prefixes);
         let text = list(&heading, &results, search.detail, max_tokens);
         let tokens = || Tokens { given: count_tokens(&text), of_file: None };
         self.note_search(tree, &search.query, searched, &tokens);
         Ok(text.into())
     }
 
-    fn context(
-        &self,
-        query: &str,
-        filter: &Filter,
-        tree: &Tree,
-        snapshot: &Snapshot,
-        max_tokens: usize,
-    ) -> Result<ToolAnswer, ToolError> {
+    fn context(&self, query: &str, filter: &Filter, of: &Source) -> Result<ToolAnswer, ToolError> {
+        let Source { tree, snapshot, prefixes, max_tokens } = *of;
         let index = &tree.index;
         let found = context::context(
             index,
@@ -449,7 +413,7 @@ impl Workspace {
                 ranking: &snapshot.defaults.ranking,
                 max_tokens,
                 weights: context::Weights::default(),
-                prefixes: &self.prefixes(snapshot),
+                prefixes,
             },
         )?;
         let shown = found.shown.iter().map(|unit| SearchedUnit::new(tree, &index.unit(*unit))).collect();
@@ -465,23 +429,22 @@ impl Workspace {
         &self,
         similar: &Similar,
         (place, path): &(usize, String),
-        tree: &Tree,
-        snapshot: &Snapshot,
-        max_tokens: usize,
+        of: &Source,
     ) -> Result<ToolAnswer, ToolError> {
+        let Source { tree, snapshot, prefixes, max_tokens } = *of;
         let (line, root) = (similar.line, self.number(*place, snapshot)?);
         let no_unit = || Error::NoUnit { path: path.clone(), line };
         let given = tree.index.unit_at_in(root, path, line).ok_or_else(no_unit)?;
-        let (all, prefixes) = (Filter::default(), self.prefixes(snapshot));
+        let all = Filter::default();
         let request = snapshot.defaults.request(&all, similar.size.k(snapshot.defaults.limit));
         let found = quarry_session::similar(&tree.index, &given, &request)?;
-        let given = position(&prefixed(&given, &prefixes));
+        let given = position(&prefixed(&given, prefixes));
         let heading = match found.hits.is_empty() {
             true => format!("Nothing is similar to {given}.\n"),
             false => format!("Most similar to {given}, best first:\n"),
         };
         // Without a query the first lines say most.
-        let results = results(&tree.index, &found, Detail::Brief, &prefixes);
+        let results = results(&tree.index, &found, Detail::Brief, prefixes);
         Ok(list(&heading, &results, Detail::Brief, max_tokens).into())
     }
 
@@ -489,15 +452,13 @@ impl Workspace {
         &self,
         calls: &Calls,
         place: Option<&(usize, String, u32)>,
-        index: &Index,
-        snapshot: &Snapshot,
-        max_tokens: usize,
+        of: &Source,
     ) -> Result<ToolAnswer, ToolError> {
-        let definitions = self.definitions(index, calls, place, snapshot)?;
+        let definitions = self.definitions(calls, place, of)?;
         let name = calls.name.as_deref().unwrap_or_default();
-        let sites = index.callers(name, &definitions, &Filter::default())?;
-        let (paths, size) =
-            (Paths { index, prefixes: &self.prefixes(snapshot) }, Size { max_tokens, ..calls.size });
+        let sites = of.tree.index.callers(name, &definitions, &Filter::default())?;
+        let paths = Paths { index: &of.tree.index, prefixes: of.prefixes };
+        let size = Size { max_tokens: of.max_tokens, ..calls.size };
         Ok(callers_text(&paths, name, &definitions, &sites, size).into())
     }
 
@@ -505,19 +466,17 @@ impl Workspace {
         &self,
         calls: &Calls,
         place: Option<&(usize, String, u32)>,
-        index: &Index,
-        snapshot: &Snapshot,
-        max_tokens: usize,
+        of: &Source,
     ) -> Result<ToolAnswer, ToolError> {
-        let definitions = self.definitions(index, calls, place, snapshot)?;
+        let definitions = self.definitions(calls, place, of)?;
         let name = calls.name.as_deref().unwrap_or_default();
         let mut found = Vec::new();
         for definition in definitions {
-            let callees = index.callees(&definition)?;
+            let callees = of.tree.index.callees(&definition)?;
             found.push((definition, callees));
         }
-        let (paths, size) =
-            (Paths { index, prefixes: &self.prefixes(snapshot) }, Size { max_tokens, ..calls.size });
+        let paths = Paths { index: &of.tree.index, prefixes: of.prefixes };
+        let size = Size { max_tokens: of.max_tokens, ..calls.size };
         Ok(callees_text(&paths, name, &found, size).into())
     }
 
@@ -525,29 +484,26 @@ impl Workspace {
         &self,
         asked: &Related,
         file: Option<&(usize, String)>,
-        tree: &Tree,
-        snapshot: &Snapshot,
-        max_tokens: usize,
+        of: &Source,
     ) -> Result<ToolAnswer, ToolError> {
-        let changed = &asked.of;
         let subject = match file {
             Some((root, path)) => {
-                let root = self.number(*root, snapshot)?;
-                match changed.line {
+                let root = self.number(*root, of.snapshot)?;
+                match asked.of.line {
                     Some(line) => Subject::Line(root, path.clone(), line),
                     None => Subject::File(root, path.clone()),
                 }
             }
-            None => Subject::Name(changed.name.clone().unwrap_or_default()),
+            None => Subject::Name(asked.of.name.clone().unwrap_or_default()),
         };
-        let limit = changed.size.k(snapshot.defaults.limit);
+        let limit = asked.of.size.k(of.snapshot.defaults.limit);
         let question = Question { subject: &subject, kinds: &asked.kinds, limit, open_time: Duration::ZERO };
-        let found = self.related.get(tree).answer(tree, &question).map_err(|error| match error {
+        let found = self.related.get(of.tree).answer(of.tree, &question).map_err(|error| match error {
             RelatedError::NoDefinition { path, line } => ToolError::NoDefinition { path, line },
             RelatedError::Index(error) => error.into(),
             error => ToolError::Related(error),
         })?;
-        Ok(related_text(&found, &self.prefixes(snapshot), max_tokens).into())
+        Ok(related_text(&found, of.prefixes, of.max_tokens).into())
     }
 
     /// The tree, file and line that a call asks about, unless it names a symbol.
@@ -564,15 +520,15 @@ impl Workspace {
     /// The definitions that a call asks about; none where nothing has the name.
     fn definitions(
         &self,
-        index: &Index,
         calls: &Calls,
         place: Option<&(usize, String, u32)>,
-        snapshot: &Snapshot,
+        of: &Source,
     ) -> Result<Vec<Hit>, ToolError> {
         let Some((tree, path, line)) = place else {
-            return Ok(index.definitions_of(calls.name.as_deref().unwrap_or_default(), &Filter::default()));
+            let name = calls.name.as_deref().unwrap_or_default();
+            return Ok(of.tree.index.definitions_of(name, &Filter::default()));
         };
-        match index.definition_at_in(self.number(*tree, snapshot)?, path, *line) {
+        match of.tree.index.definition_at_in(self.number(*tree, of.snapshot)?, path, *line) {
             Some(hit) => Ok(vec![hit]),
             None => Err(ToolError::NoDefinition { path: path.clone(), line: *line }),
         }
@@ -649,6 +605,25 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Note on changed files that an answer does not reflect.
+fn changed_note(tree: &Tree, prefixes: &[String]) -> String {
+    let Some(behind) = tree.changed_files() else { return String::new() };
+    let mut n_left = CHANGED_TOKENS;
+    let paths = behind.files.iter().map(|(root, path)| quoted_start(&shown_path(*root, path, prefixes)));
+    let mut named: Vec<String> = paths
+        .take_while(|path| {
+            n_left = n_left.saturating_sub(count_tokens(path));
+            n_left > 0
+        })
+        .collect();
+    match behind.total - named.len() {
+        0 => {}
+        n => named.push(format!("{n} more")),
+    }
+    let n_files = counted(behind.total, "file");
+    format!("{n_files} changed since the index was built; it is being updated: {}.\n", named.join(", "))
+}
+
 /// The paths that searches find, those of text in unknown languages too.
 fn paths(listing: &Listing) -> Vec<&str> {
     let (files, others) = (listing.files.iter(), listing.others.iter());
@@ -716,10 +691,24 @@ mod tests {
     use std::fs;
 
     use quarry_index::UserDirectories;
-
     use serde_json::json;
+    use tempfile::TempDir;
 
     use super::*;
+
+    /// A directory of files, and one that its index may be below.
+    fn tree(files: &[(&str, &str)]) -> (TempDir, TempDir) {
+        let directory = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            fs::write(directory.path().join(path), text).unwrap();
+        }
+        (directory, tempfile::tempdir().unwrap())
+    }
+
+    fn workspace(directory: &TempDir, elsewhere: &Path) -> Workspace {
+        let choice = OpenChoice { user: UserDirectories::below(elsewhere), ..OpenChoice::default() };
+        Workspace::new(vec![directory.path().to_owned()], choice)
+    }
 
     fn ask(workspace: &Workspace, name: &str, arguments: Value) -> Result<String, ToolError> {
         let Value::Object(arguments) = arguments else { panic!("no object") };
@@ -738,28 +727,23 @@ mod tests {
 
     #[test]
     fn an_unwritable_index_is_built_once_and_again_when_files_change() {
-        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        fs::write(directory.path().join("net.py"), "def connect(host):\n    return dial(host)\n").unwrap();
+        let (directory, elsewhere) = tree(&[("net.py", "def connect(host):\n    return dial(host)\n")]);
         let blocked = elsewhere.path().join("file");
         fs::write(&blocked, "").unwrap();
-        let choice = OpenChoice { user: UserDirectories::below(&blocked), ..OpenChoice::default() };
         let opened = Arc::new(Mutex::new(0));
         let count = Arc::clone(&opened);
-        let workspace =
-            Workspace::new(vec![directory.path().to_owned()], choice).with_notices(move |notice| {
-                let Notice::Opened(opened) = notice else { return };
-                assert!(opened[0].unsaved.is_some());
-                *count.lock().unwrap() += 1;
-            });
+        let workspace = workspace(&directory, &blocked).with_notices(move |notice| {
+            let Notice::Opened(opened) = notice else { return };
+            assert!(opened[0].unsaved.is_some());
+            *count.lock().unwrap() += 1;
+        });
         let call = |name: &str, arguments: Value| ask(&workspace, name, arguments).unwrap();
         for _ in 0..2 {
             assert!(call("search", json!({"query": "connect to a host"})).contains("net.py:1"));
         }
         let status = call("index_status", json!({}));
-        assert!(
-            status.contains("1 unit in 1 file, held in memory") && status.contains("cannot write"),
-            "{status}"
-        );
+        assert!(status.contains("1 unit in 1 file, held in memory"), "{status}");
+        assert!(status.contains("cannot write"), "{status}");
         assert_eq!(*opened.lock().unwrap(), 1);
         fs::write(directory.path().join("new.py"), "def listen(port):\n    return bind(port)\n").unwrap();
         assert!(call("search", json!({"query": "listen on a port"})).contains("new.py:1"));
@@ -768,11 +752,9 @@ mod tests {
 
     #[test]
     fn an_answer_that_does_not_wait_names_the_changed_files() {
-        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (directory, elsewhere) = tree(&[("net.py", "def connect(host):\n    return dial(host)\n")]);
         let write = |path: &str, text: &str| fs::write(directory.path().join(path), text).unwrap();
-        write("net.py", "def connect(host):\n    return dial(host)\n");
-        let choice = OpenChoice { user: UserDirectories::below(elsewhere.path()), ..OpenChoice::default() };
-        let workspace = Workspace::new(vec![directory.path().to_owned()], choice);
+        let workspace = workspace(&directory, elsewhere.path());
         let search = |max_tokens: usize| {
             let arguments = json!({"query": "listen on a port", "max_tokens": max_tokens});
             ask(&workspace, "search", arguments).unwrap()
@@ -802,15 +784,13 @@ mod tests {
 
     #[test]
     fn cells_of_notebooks_are_read_on_the_lines_of_the_file() {
-        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let source = ["def close(socket):\n", "    say(\"bye\")\n", "    socket.shut()\n"];
         let cells =
             json!({"cells": [{"cell_type": "code", "outputs": [{"text": "zebra"}], "source": source}]});
         let file = serde_json::to_string_pretty(&cells).unwrap();
         let line = 1 + file.lines().position(|line| line.contains("shut")).unwrap();
-        fs::write(directory.path().join("net.ipynb"), file).unwrap();
-        let choice = OpenChoice { directory: Some(elsewhere.path().join("index")), ..OpenChoice::default() };
-        let workspace = Workspace::new(vec![directory.path().to_owned()], choice);
+        let (directory, elsewhere) = tree(&[("net.ipynb", &file)]);
+        let workspace = workspace(&directory, elsewhere.path());
         let call = |name: &str, arguments: Value| ask(&workspace, name, arguments).unwrap();
         let expected = format!("{}|     say(\"bye\")\n{line}|     socket.shut()\n", line - 1);
         let found = call(
@@ -826,12 +806,9 @@ mod tests {
 
     #[test]
     fn queries_are_exact_and_narrow() {
-        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let source = "def connect(host):\n    return dial(host)\n\n\ndef close(host):\n    hang_up(host)\n";
-        fs::write(directory.path().join("net.py"), source).unwrap();
-        fs::write(directory.path().join("notes.unknown"), "first\ndial again\n").unwrap();
-        let choice = OpenChoice { directory: Some(elsewhere.path().join("index")), ..OpenChoice::default() };
-        let workspace = Workspace::new(vec![directory.path().to_owned()], choice);
+        let (directory, elsewhere) = tree(&[("net.py", source), ("notes.unknown", "first\ndial again\n")]);
+        let workspace = workspace(&directory, elsewhere.path());
         let search = |query: &str| {
             ask(&workspace, "search", json!({"query": query})).unwrap_or_else(|error| error.report())
         };
@@ -841,24 +818,18 @@ mod tests {
         assert!(read.contains("2| dial again\n"));
         assert!(search("name:clo*").starts_with("1. net.py:5-6 function close\n"), "{}", search("name:clo*"));
         assert!(search("/dial(/").contains("is not a regular expression"), "{}", search("/dial(/"));
-        assert!(
-            search("host file:net.py").starts_with("Note: `file:` is not a key"),
-            "{}",
-            search("host file:net.py")
-        );
+        let text = search("host file:net.py");
+        assert!(text.starts_with("Note: `file:` is not a key"), "{text}");
     }
 
     #[test]
     fn reads_of_search_results_are_observed() {
-        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let source = "def connect(host):\n    return dial(host)\n\n\ndef close(socket):\n    socket.shut()\n";
-        fs::write(directory.path().join("net.py"), source).unwrap();
-        fs::write(directory.path().join("other.py"), "def unrelated():\n    return 1\n").unwrap();
+        let other = ("other.py", "def unrelated():\n    return 1\n");
+        let (directory, elsewhere) = tree(&[("net.py", source), other]);
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let (root, index) = (directory.path().to_owned(), elsewhere.path().join("index"));
-        let choice = OpenChoice { directory: Some(index), ..OpenChoice::default() };
         let (observed, noted) = (Arc::clone(&seen), Arc::clone(&seen));
-        let workspace = Workspace::new(vec![root], choice)
+        let workspace = workspace(&directory, elsewhere.path())
             .with_observer(move |searched, tokens| noted.lock().unwrap().push((searched.clone(), tokens())));
         let call = |name: &str, arguments: Value| ask(&workspace, name, arguments).unwrap();
         call("read_unit", json!({"path": "net.py", "line": 1}));

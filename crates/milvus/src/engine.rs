@@ -2,7 +2,6 @@
 
 use crate::EngineError;
 
-/// Namespace of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Space {
     /// A few small ones for each tree.
@@ -41,7 +40,6 @@ pub struct UnitRow {
     pub kind: String,
     /// The symbol that it defines, folded; empty if it defines none.
     pub symbol: String,
-    /// Its vector.
     pub dense: Vec<f32>,
     /// Weights of its terms, ascending by the terms' numbers.
     pub sparse: Vec<(u32, f32)>,
@@ -63,7 +61,7 @@ pub struct Narrowing {
 }
 
 /// An engine that stores an index. Every method returns once its writes are visible to everybody, and reads what others
-/// wrote before.
+/// wrote before; it fails when the engine cannot be reached, or refuses.
 pub trait Engine: Send + Sync {
     /// Makes sure that units with vectors of this dimension can be stored.
     ///
@@ -72,57 +70,30 @@ pub trait Engine: Send + Sync {
     fn prepare(&self, dimension: usize) -> Result<(), EngineError>;
 
     /// Writes records, which replace others with the same keys.
-    ///
-    /// # Errors
-    /// When it cannot be reached, or refuses.
     fn put(&self, space: Space, records: &[Record]) -> Result<(), EngineError>;
 
     /// The existing records among these keys, in any order.
-    ///
-    /// # Errors
-    /// Like [`put`](Self::put).
     fn get(&self, space: Space, keys: &[String]) -> Result<Vec<Record>, EngineError>;
 
     /// All records of a space with few records.
-    ///
-    /// # Errors
-    /// Like [`put`](Self::put).
     fn all(&self, space: Space) -> Result<Vec<Record>, EngineError>;
 
     /// The keys of all records of a tree.
-    ///
-    /// # Errors
-    /// Like [`put`](Self::put).
     fn keys(&self, space: Space, tree: &str) -> Result<Vec<String>, EngineError>;
 
     /// Removes the records with these keys, if they exist.
-    ///
-    /// # Errors
-    /// Like [`put`](Self::put).
     fn delete(&self, space: Space, keys: &[String]) -> Result<(), EngineError>;
 
     /// Writes units, which replace others with the same keys.
-    ///
-    /// # Errors
-    /// Like [`put`](Self::put).
     fn put_units(&self, units: &[UnitRow]) -> Result<(), EngineError>;
 
     /// Removes the units of files, by their keys.
-    ///
-    /// # Errors
-    /// Like [`put`](Self::put).
     fn delete_units(&self, files: &[String]) -> Result<(), EngineError>;
 
     /// Keys of the units whose vectors have the largest inner products with this one.
-    ///
-    /// # Errors
-    /// Like [`put`](Self::put).
     fn nearest(&self, vector: &[f32], limit: usize, within: &Narrowing) -> Result<Vec<String>, EngineError>;
 
     /// Keys of the units whose weights have the largest inner products with these, which are ascending by number.
-    ///
-    /// # Errors
-    /// Like [`put`](Self::put).
     fn with_terms(
         &self,
         terms: &[(u32, f32)],
@@ -131,9 +102,6 @@ pub trait Engine: Send + Sync {
     ) -> Result<Vec<String>, EngineError>;
 
     /// Keys of units that define one of the given symbols.
-    ///
-    /// # Errors
-    /// Like [`put`](Self::put).
     fn defining(
         &self,
         symbols: &[String],

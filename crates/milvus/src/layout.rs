@@ -39,7 +39,6 @@ const TERMS_PER_LIST: u64 = 2048;
 /// every file, and weights are for finding candidates only.
 const MEAN_LENGTHS: [f32; 5] = [3.0, 2.0, 5.0, 14.0, 50.0];
 
-/// The head of a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
     format: u32,
@@ -60,7 +59,6 @@ pub(crate) struct TreeState {
     pub terms: Vec<(String, String)>,
 }
 
-/// A file of a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileEntry {
     pub path: String,
@@ -71,17 +69,14 @@ pub(crate) struct FileEntry {
 /// The number of units and files in which each term occurs, ascending by term.
 pub(crate) type TermList = Vec<(String, u64, u64)>;
 
-/// The key of a tree's head.
 pub(crate) fn head_key(tree: &str) -> String {
     format!("tree/{tree}")
 }
 
-/// The key of the note by the writer of a tree.
 pub(crate) fn writer_key(tree: &str) -> String {
     format!("writer/{tree}")
 }
 
-/// The tree whose head has a key.
 pub(crate) fn tree_of_head(key: &str) -> Option<&str> {
     key.strip_prefix("tree/")
 }
@@ -188,7 +183,6 @@ pub(crate) fn read(
     Ok(texts)
 }
 
-/// Deserializes a stored text.
 pub(crate) fn parsed<T: DeserializeOwned>(key: &str, text: &[u8]) -> Result<T, EngineError> {
     serde_json::from_slice(text).map_err(|error| damaged(key, error))
 }
@@ -219,7 +213,6 @@ pub(crate) fn file_lists(files: &[FileEntry]) -> Vec<&[FileEntry]> {
     lists(files, FILES_PER_LIST, |file| &file.path)
 }
 
-/// Cuts a sequence where its members begin new lists.
 pub(crate) fn term_lists(terms: &[(String, u64, u64)]) -> Vec<&[(String, u64, u64)]> {
     lists(terms, TERMS_PER_LIST, |(term, _, _)| term)
 }
@@ -254,7 +247,6 @@ pub(crate) fn rows(tree: &str, key: &str, file: &PortableFile, dimension: usize)
     file.units.iter().enumerate().map(row).collect()
 }
 
-/// The name of a kind.
 pub(crate) fn kind_text(kind: UnitKind) -> String {
     format!("{kind:?}").to_lowercase()
 }

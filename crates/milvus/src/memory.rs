@@ -5,7 +5,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::{Engine, EngineError, Narrowing, Record, Space, UnitRow};
 
-/// An engine in this process.
 #[derive(Debug, Default)]
 pub struct MemoryEngine(Mutex<EngineState>);
 

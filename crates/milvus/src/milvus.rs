@@ -26,14 +26,11 @@ use self::protocol::{
 };
 use crate::{Engine, EngineError, Narrowing, Record, Space, UnitRow};
 
-/// Milvus's default port.
 const PORT: u16 = 19530;
 /// Maximum size of a message, in bytes, that Milvus accepts.
 const MAX_MESSAGE_BYTES: usize = 256 << 20;
 const CONNECT_TIME: Duration = Duration::from_secs(5);
-/// Time limit for a write.
 const WRITE_TIME: Duration = Duration::from_secs(120);
-/// Time limit for loading collections.
 const LOAD_TIME: Duration = Duration::from_secs(120);
 const LOAD_PAUSE: Duration = Duration::from_millis(200);
 /// Number of attempts to write, and the pause before the second one, which doubles.
@@ -64,7 +61,6 @@ const RECORD_TEXTS: [(&str, usize); 3] = [("id", 256), ("tree", 256), ("value", 
 const NO_VECTOR: &str = "none";
 const NO_DIMENSION: usize = 2;
 
-/// A connection to Milvus.
 pub struct Milvus {
     /// `None` only while it is being dropped.
     runtime: Option<Runtime>,

@@ -29,7 +29,6 @@ const FILES_AT_ONCE: usize = 64;
 /// Memory of a file relative to the size of its record.
 const UNPACKED: usize = 8;
 
-/// Limits of a [`Reader`].
 #[derive(Debug, Clone, Copy)]
 pub struct ReadOptions {
     /// Number of candidates by vectors, and as many by words.
@@ -144,7 +143,6 @@ impl Reader {
         Err(EngineError::Replaced)
     }
 
-    /// The trees, in the order of their numbers.
     pub fn trees(&self) -> &[ServedTree] {
         &self.trees
     }
@@ -424,7 +422,6 @@ impl Reader {
 }
 
 impl Snapshot {
-    /// The position of a file.
     fn file(&self, tree: usize, path: &str) -> Option<(usize, usize)> {
         let files = &self.trees.get(tree)?.as_ref()?.files;
         Some((tree, files.binary_search_by(|file| file.path.as_str().cmp(path)).ok()?))

@@ -20,17 +20,14 @@ const KEYS_AT_ONCE: usize = 500;
 /// Ends the note of a writer that removes what no head names.
 const SWEEPS: &str = " sweeps";
 
-/// Progress of an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// Stored files, of those that were not stored before.
     Stored { done: usize, total: usize },
 }
 
-/// Result of an upload.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Uploaded {
-    /// Files of the tree.
     pub files: usize,
     pub units: usize,
     /// Files that were stored now.
@@ -180,7 +177,6 @@ impl Lists<'_> {
     }
 }
 
-/// A tree that is written.
 #[derive(Clone, Copy)]
 struct Tree<'a> {
     engine: &'a dyn Engine,
@@ -288,8 +284,6 @@ impl<'a> Tree<'a> {
 }
 
 impl Writer<'_> {
-    /// # Errors
-    /// When somebody else began to write the tree.
     fn check(&self) -> Result<(), EngineError> {
         let found = self.tree.engine.get(Space::Trees, &[writer_key(self.tree.name)])?;
         if found.first().is_some_and(|record| record.value.starts_with(&self.token)) {

@@ -112,7 +112,6 @@ fn sets_variable(word: &str) -> bool {
         .is_some_and(|(name, _)| name.bytes().all(|byte| byte == b'_' || byte.is_ascii_uppercase()))
 }
 
-/// The reason why a command line cannot be parsed.
 fn problem_of(line: &CommandLine) -> Option<String> {
     let words = std::iter::once("quarry").chain(line.words.iter().map(String::as_str));
     let error = quarry_cli::parse(words).err()?;

@@ -29,7 +29,6 @@ fn escaped(text: &str) -> String {
     parts.collect::<Vec<_>>().join("`").replace("\n\n", " ").replace('\n', " ")
 }
 
-/// A cell of a table.
 fn cell(text: &str) -> String {
     escaped(text).replace('|', "\\|")
 }

@@ -16,7 +16,6 @@ pub(crate) const NAME: &str = "quarry";
 /// Why an edit is refused: it would change the meaning of the rest of a text.
 const UNSAFE: &str = "it is written in a way that cannot be edited safely";
 
-/// Content of an edit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Content {
@@ -25,26 +24,20 @@ pub enum Content {
         format: Format,
         /// The names of the tables around it, outermost first.
         at: Vec<String>,
-        /// The entry.
         value: Value,
     },
     /// An element of a list in a JSON file; the only one there that mentions Quarry.
     Element {
-        /// The names that lead to the list.
         at: Vec<String>,
-        /// The element.
         value: Value,
     },
     /// An item of a list in a YAML file.
     Item {
-        /// The name of the list.
         at: String,
-        /// The item.
         value: String,
     },
     /// A marked block at the end of a Markdown file.
     Block {
-        /// Text between the marks.
         text: String,
     },
     File {
@@ -52,7 +45,6 @@ pub enum Content {
     },
 }
 
-/// Format of a settings file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -62,10 +54,8 @@ pub enum Format {
     Yaml,
 }
 
-/// State of a content in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence {
-    /// Nothing.
     No,
     /// The very content.
     Same,
@@ -86,9 +76,6 @@ impl Content {
     }
 
     /// State of this content in a text.
-    ///
-    /// # Errors
-    /// The syntax error.
     pub(crate) fn presence(&self, text: &str) -> Result<Presence, Problem> {
         let found = match self {
             Self::File { text: own } => Some(own == text),
@@ -118,9 +105,6 @@ impl Content {
     }
 
     /// The text with this inserted. It contains nothing in its place before.
-    ///
-    /// # Errors
-    /// The obstacle.
     pub(crate) fn insert(&self, text: &str) -> Result<String, Problem> {
         // Programs on Windows put it first; it is not part of what is edited.
         let (mark, text) = split_mark(text);
@@ -153,9 +137,6 @@ impl Content {
 
     /// The text without this, which is in it; the last `n_made` tables around an entry are removed too if they contain
     /// nothing else.
-    ///
-    /// # Errors
-    /// The obstacle.
     pub(crate) fn remove(&self, text: &str, n_made: usize) -> Result<String, Problem> {
         let (mark, text) = split_mark(text);
         let edited = match self {
@@ -306,7 +287,6 @@ fn remove_empty_tables(
     Ok(edited)
 }
 
-/// Returns whether a table or list is empty.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -316,7 +296,6 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The elements of a list.
 fn elements<'v>(whole: &'v Value, at: &[String]) -> Option<&'v [Value]> {
     let list = at.iter().try_fold(whole, |table, name| table.get(name))?;
     list.as_array().map(Vec::as_slice)

@@ -25,7 +25,6 @@ pub(super) fn insert(text: &str, at: &[String], value: &Value) -> Result<String,
     Ok(format!("{text}{between}{}", table(at, value, line_end)))
 }
 
-/// The entry as a table.
 pub(super) fn table(at: &[String], value: &Value, line_end: &str) -> String {
     let names: Vec<String> = at.iter().map(String::as_str).chain([NAME]).map(key).collect();
     let mut text = format!("[{}]{line_end}", names.join("."));

@@ -54,7 +54,6 @@ pub struct BuildArgs {
     docs: ApiDocsArgs,
 }
 
-/// Builds, or shows which steps are done, or writes the documentation of the functions that a build calls.
 pub fn run(args: &BuildArgs) -> anyhow::Result<ExitCode> {
     let plan = Plan::open(&args.plan)?;
     let out = args.out.clone().unwrap_or_else(|| plan.default_out());
@@ -183,7 +182,6 @@ struct StepView {
     counts: BTreeMap<String, u64>,
 }
 
-/// Shows which steps are done.
 fn status(plan: &Plan, out: &Path, models: &Models, json: bool) -> anyhow::Result<ExitCode> {
     let tools = Tools {
         load: models,

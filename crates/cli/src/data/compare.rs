@@ -7,7 +7,6 @@ use quarry_build::{Comparison, Damage, StepChange, compare};
 use crate::eval::arguments::LayoutArgs;
 use crate::output;
 
-/// Prints what differs.
 pub fn run(first: &Path, second: &Path, layout: &LayoutArgs) -> anyhow::Result<()> {
     let comparison = compare(first, second)?;
     if layout.is_json() {

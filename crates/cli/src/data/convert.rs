@@ -1,7 +1,6 @@
 //! `quarry data convert`: conversion of any format to any other.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
@@ -76,8 +75,7 @@ impl From<GradesArg> for Grades {
     }
 }
 
-/// Runs `quarry data convert`.
-pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ConvertArgs) -> anyhow::Result<()> {
     let named = args.to.as_deref().map(named).transpose()?;
     let (out, rest) = args.paths.split_last().context("expected a path to write")?;
     let inputs: Vec<PathBuf> = [&args.queries, &args.corpus, rest].into_iter().flatten().cloned().collect();
@@ -120,7 +118,7 @@ pub fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
             counted(names_kept, "code")
         ));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn language(name: Option<&str>) -> anyhow::Result<Option<Language>> {

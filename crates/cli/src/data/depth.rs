@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use super::report::ReportArgs;
 
-/// Reports the share of candidates that answer, by rank.
 pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let found = depth_of_build(&args.build)?;
     args.write_plot(|| Ok(plot(&found)))?;

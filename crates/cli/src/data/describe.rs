@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Mutex;
 
 use clap::Args;
@@ -56,8 +55,7 @@ struct DescribedComparison<'a> {
     comparison: &'a Comparison,
 }
 
-/// Describes a data set, and compares it with others.
-pub fn run(args: &DescribeArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &DescribeArgs) -> anyhow::Result<()> {
     let cutter = args.tokenizer.as_deref().map(TokenCutter::read).transpose()?;
     let failure = Mutex::new(None);
     let tokenize = |text: &str, each: &mut dyn FnMut(&str)| match &cutter {
@@ -80,8 +78,7 @@ pub fn run(args: &DescribeArgs) -> anyhow::Result<ExitCode> {
     let description = this.describe();
     let against = comparisons.iter().map(|(path, comparison)| DescribedComparison { path, comparison });
     let report = DescriptionReport { description: &description, against: against.collect() };
-    args.layout.print(&report, || sections(&description, &comparisons))?;
-    Ok(ExitCode::SUCCESS)
+    args.layout.print(&report, || sections(&description, &comparisons))
 }
 
 /// Parts of identifiers in lower case: the words of the static model.

@@ -1,7 +1,6 @@
 //! `quarry data distractors`: candidates that each query is ranked among.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use quarry_corpus::dataset::convert::{self, benchmark};
@@ -56,8 +55,7 @@ enum MatchingArg {
     OtherCodes,
 }
 
-/// Runs `quarry data distractors`.
-pub fn run(args: &DistractorsArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &DistractorsArgs) -> anyhow::Result<()> {
     let (inputs, out) = inputs_and_output(&args.paths)?;
     let benchmark = benchmark(&args.inputs.sources(inputs)?, &convert::ConvertOptions::default())?;
     if let Some(rule) = args.matching {
@@ -71,7 +69,7 @@ pub fn run(args: &DistractorsArgs) -> anyhow::Result<ExitCode> {
             format!("wrote {}, half of them matches, to {}", counted(pairs.len(), "pair"), out.display());
         write_pairs(pairs, out)?;
         output::note(&note);
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     let options = DistractorOptions {
         count: args.count,
@@ -98,5 +96,5 @@ pub fn run(args: &DistractorsArgs) -> anyhow::Result<ExitCode> {
         counted(lists.len(), "query"),
         out.display()
     ));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

@@ -1,7 +1,5 @@
 //! `quarry data formats`: the known formats.
 
-use std::process::ExitCode;
-
 use anyhow::bail;
 use clap::Args;
 use quarry_corpus::dataset::convert::LAYOUTS;
@@ -64,8 +62,7 @@ struct ListedField {
     about: &'static str,
 }
 
-/// Prints the formats, or the fields of one.
-pub fn run(args: &FormatsArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &FormatsArgs) -> anyhow::Result<()> {
     if let Some(name) = &args.named {
         let Some(format) = format_named(name) else {
             bail!("{name}: expected the name of a format; `quarry data formats` lists them");
@@ -86,7 +83,7 @@ pub fn run(args: &FormatsArgs) -> anyhow::Result<ExitCode> {
             Sections::new().table(table)
         })?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn all() -> FormatList {

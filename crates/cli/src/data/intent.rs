@@ -4,7 +4,6 @@ pub mod study;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::Args;
 use quarry_build::{Intents, for_each_query};
@@ -49,8 +48,7 @@ pub struct IntentReport<'a> {
     categories: BTreeMap<&'a str, usize>,
 }
 
-/// Counts the queries of each category.
-pub fn run(args: &IntentArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &IntentArgs) -> anyhow::Result<()> {
     if let Some(form) = &args.form {
         return study::write_form(&args.files, form, args.sample, args.seed);
     }
@@ -94,6 +92,5 @@ pub fn run(args: &IntentArgs) -> anyhow::Result<ExitCode> {
             table.push([(*category).to_owned(), count.to_string(), share(*count)]);
         }
         Sections::new().text(explained).table(table)
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }

@@ -10,7 +10,6 @@ use quarry_text::counted;
 use crate::output;
 use crate::progress::Progress;
 
-/// Judges the pairs of a plan, and shows how far that is and what it costs.
 pub fn run_with_progress(
     judging: &Judging,
     estimate: &Estimate,
@@ -25,7 +24,6 @@ pub fn run_with_progress(
     })
 }
 
-/// Estimated cost of judging, with the servers that are asked.
 pub fn format_estimate(estimate: &Estimate, judging: &Judging) -> String {
     let Estimate { pairs, first, programs, typical, .. } = estimate;
     let plan = judging.plan();
@@ -73,7 +71,6 @@ pub fn format_estimate(estimate: &Estimate, judging: &Judging) -> String {
     text
 }
 
-/// Typical tokens, price and duration of judging.
 pub fn typical_cost(estimate: &Estimate) -> String {
     let Estimate { typical, seconds, .. } = estimate;
     let duration = Duration::try_from_secs_f64(seconds.ceil()).unwrap_or(Duration::MAX);

@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -50,8 +49,7 @@ fn above_zero(text: &str) -> Result<f32, String> {
     number.ok_or_else(|| "expected a number above 0".to_owned())
 }
 
-/// Looks for negatives and writes them.
-pub fn run(args: &NegativesArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &NegativesArgs) -> anyhow::Result<()> {
     let staged = Staged::new(&args.out)?;
     let mut rows = read(&args.pairs)?;
     let models = args.models.resolve(None)?;
@@ -70,9 +68,9 @@ pub fn run(args: &NegativesArgs) -> anyhow::Result<ExitCode> {
         .collect();
     let options = Options { count: args.count, depth: args.depth, maximum_share: args.maximum_share };
     let bar = Progress::new("pairs", pairs.len());
-    let found = mine(&pairs, &args.method, &models, &*judge, options, &mut |n| bar.inc(n as u64));
+    let Negatives { of_pairs, left_out } =
+        mine(&pairs, &args.method, &models, &*judge, options, &mut |n| bar.inc(n as u64))?;
     bar.finish_and_clear();
-    let Negatives { of_pairs, left_out } = found?;
     let codes: Vec<Vec<Value>> = of_pairs
         .iter()
         .map(|negatives| negatives.iter().map(|&number| pairs[number].code.into()).collect())
@@ -100,7 +98,7 @@ pub fn run(args: &NegativesArgs) -> anyhow::Result<ExitCode> {
     new_file::write_json_lines(staged.path(), rows.iter())?;
     staged.publish()?;
     output::note(&note);
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn text<'a>(row: &'a Map<String, Value>, name: &str) -> &'a str {

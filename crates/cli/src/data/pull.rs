@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -69,7 +68,7 @@ struct PulledFile {
 }
 
 /// Lists data sets, or downloads one. An interrupted download is resumed.
-pub fn run(args: &PullArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &PullArgs) -> anyhow::Result<()> {
     let sets = public_sets();
     let Some(name) = &args.name else {
         if args.json {
@@ -77,7 +76,7 @@ pub fn run(args: &PullArgs) -> anyhow::Result<ExitCode> {
         } else {
             output::print(&list(sets)?)?;
         }
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     };
     let Some(set) = sets.iter().find(|set| set.name == *name) else {
         let meant = did_you_mean(name, sets.iter().map(|set| set.name.as_str()));
@@ -99,7 +98,7 @@ pub fn run(args: &PullArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         output::print_json(&Pulled { set: &set.name, folder: &directory, files })?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn base(text: &str) -> anyhow::Result<Url> {
@@ -138,7 +137,6 @@ fn pull(file: &PublicFile, base: &Url, directory: &Path) -> anyhow::Result<Pulle
     Ok(PulledFile { path: target, bytes: got.size, kept: got.kept, sha256: got.sha256, verified })
 }
 
-/// True for the name of an archive.
 fn is_archive(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     [".zip", ".tar", ".tar.gz", ".tgz"].iter().any(|ending| name.ends_with(ending))

@@ -1,7 +1,6 @@
 //! `quarry data report`: what a build says of its queries, its candidates, and another build.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::Args;
 
@@ -34,7 +33,6 @@ impl ReportArgs {
         self.plot.is_some()
     }
 
-    /// Writes a picture if that is asked for.
     pub fn write_plot(&self, plot: impl FnOnce() -> anyhow::Result<String>) -> anyhow::Result<()> {
         let Some(path) = &self.plot else { return Ok(()) };
         new_file::write_text(path, &plot()?)?;
@@ -43,12 +41,10 @@ impl ReportArgs {
     }
 }
 
-/// Runs `quarry data report`.
-pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     match &args.against {
         Some(other) => compare::run(&args.build, other, &args.layout),
         None if args.depth => depth::run(args),
         None => written::run(args),
-    }?;
-    Ok(ExitCode::SUCCESS)
+    }
 }

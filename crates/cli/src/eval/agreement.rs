@@ -54,7 +54,6 @@ pub struct AgreementReport<'a> {
     bootstrap: Bootstrap,
 }
 
-/// Runs `quarry eval agreement`.
 pub fn run(args: &AgreementArgs) -> anyhow::Result<()> {
     let bootstrap = args.bootstrap.resolve();
     let table = RatingTable::read(&args.file)?;

@@ -146,7 +146,6 @@ impl LayoutArgs {
         Ok(output::print(&sections().render(self.table()))?)
     }
 
-    /// Returns true if JSON is printed.
     pub fn is_json(&self) -> bool {
         self.json || self.format == Format::Json
     }
@@ -160,7 +159,6 @@ impl LayoutArgs {
         }
     }
 
-    /// Returns true if people read the output, rather than programs.
     pub fn is_for_people(&self) -> bool {
         !self.json && self.format == Format::Text
     }
@@ -236,7 +234,6 @@ impl ConventionArgs {
         Conventions { ties: ranking.ties.unwrap_or_default(), gain, queries, unjudged, scores }
     }
 
-    /// The measures that were named, or else the default.
     pub fn measures(&self, default: fn() -> Vec<Measure>) -> Vec<Measure> {
         let named = &self.ranking.measures;
         if named.is_empty() { default() } else { named.clone() }
@@ -256,7 +253,6 @@ impl BootstrapArgs {
 }
 
 impl MethodArgs {
-    /// Loads the models of the method.
     pub fn models(&self) -> anyhow::Result<Models> {
         if self.model.path.is_some() && !self.method.uses_builtin_model() {
             bail!(

@@ -1,7 +1,7 @@
 //! `quarry eval DIR` and `quarry eval score`: one method, or one run, on one benchmark.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
@@ -116,7 +116,6 @@ pub struct BenchmarkReport<'a> {
     took_ms: f64,
 }
 
-/// Runs `quarry eval DIR`.
 pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
     let start = Instant::now();
     // clap requires it where no subcommand is named.
@@ -160,11 +159,7 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
         mrr_ceiling: Some(mrr_ceiling(&benchmark)),
         summary: evaluation.summary(&bootstrap)?,
         nauc: args.abstention.compute(&evaluation),
-        beside: args
-            .files
-            .beside
-            .as_deref()
-            .map_or(Ok(BTreeMap::new()), |path| external_values(path, Some(split)))?,
+        beside: external_values(&args.files, Some(split))?,
         conventions,
         bootstrap,
         took_ms: quarry_session::milliseconds(start.elapsed()),
@@ -172,7 +167,6 @@ pub fn evaluate(args: &BenchmarkArgs) -> anyhow::Result<()> {
     finish(&args.output, &evaluation, &report)
 }
 
-/// Runs `quarry eval score`.
 pub fn score(args: &ScoreArgs) -> anyhow::Result<()> {
     let start = Instant::now();
     let (bootstrap, conventions) =
@@ -196,11 +190,7 @@ pub fn score(args: &ScoreArgs) -> anyhow::Result<()> {
         mrr_ceiling: None,
         summary: evaluation.summary(&bootstrap)?,
         nauc: args.abstention.compute(&evaluation),
-        beside: args
-            .files
-            .beside
-            .as_deref()
-            .map_or(Ok(BTreeMap::new()), |path| external_values(path, None))?,
+        beside: external_values(&args.files, None)?,
         conventions,
         bootstrap,
         took_ms: quarry_session::milliseconds(start.elapsed()),
@@ -244,8 +234,10 @@ fn write_results(
     Ok(evaluation.only(shown))
 }
 
-/// The values of a result file under our names of measures; of the evaluated split if the file has several.
-fn external_values(path: &Path, split: Option<&str>) -> anyhow::Result<BTreeMap<String, f64>> {
+/// The values of the result file of `--beside` under our names of measures; of the evaluated split if the file has
+/// several.
+fn external_values(args: &ResultFileArgs, split: Option<&str>) -> anyhow::Result<BTreeMap<String, f64>> {
+    let Some(path) = &args.beside else { return Ok(BTreeMap::new()) };
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("{}: cannot be read; check the path and its permissions", path.display()))?;
     let mut parts = result_file::parse(&text, path)?;

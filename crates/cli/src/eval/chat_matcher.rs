@@ -26,9 +26,6 @@ pub struct ChatMatcher {
 
 impl ChatMatcher {
     /// Asks `client` as specified by `chat`, with at most `at_once` concurrent questions.
-    ///
-    /// # Errors
-    /// When the judge does not exist, or it runs programs.
     pub fn new(client: Client, chat: &ChatModel, at_once: usize) -> Result<Self, JudgeError> {
         let ChatModel { model, judge, language, prompts, temperature } = chat;
         let options = JudgeOptions { temperature: *temperature, ..JudgeOptions::default() };
@@ -55,7 +52,6 @@ impl ChatMatcher {
         Ok(judge.map_or_else(String::new, |judge| judge.version))
     }
 
-    /// Identifies the model, and the judge with its prompts.
     pub fn id(&self) -> String {
         format!("{}, {} {}", self.client.name(), self.judge.name, self.judge.version)
     }

@@ -74,7 +74,6 @@ struct RunComparison<'a> {
     metrics: BTreeMap<String, PairedComparison>,
 }
 
-/// Runs `quarry eval compare`.
 pub fn run(args: &CompareArgs) -> anyhow::Result<()> {
     let (bootstrap, conventions) =
         (args.bootstrap.resolve(), args.conventions.resolve(Some(&args.precision)));

@@ -9,8 +9,7 @@ use quarry_corpus::formats::localize::{self as format, Issue};
 use quarry_eval::localize::entity::Level;
 use quarry_eval::localize::lines::LinesSummary;
 use quarry_eval::localize::report::{LocalizeReport, Summaries, compared, issue_lines, report};
-use quarry_eval::localize::{Directories, Localizer, Outcome, localize};
-use quarry_eval::plan::write_whole;
+use quarry_eval::localize::{Directories, Localizer, localize};
 use quarry_eval::reading::trees::ask_issues;
 use quarry_index::{Filter, Index, RankingWeights};
 use quarry_metrics::significance::Bootstrap;
@@ -19,10 +18,12 @@ use quarry_session::context::{ContextRequest, Weights, context};
 use quarry_text::counted;
 use quarry_walk::FileFlags;
 use serde::Serialize;
+use tempfile::TempDir;
 
 use super::arguments::{BootstrapArgs, BuiltinModelArgs, OutputArgs};
 use super::compare;
 use super::models::ModelArgs;
+use super::plan::write_page;
 use super::reading::{self, PolicyArgs};
 use crate::eval::shown;
 use crate::{new_file, output, progress};
@@ -87,13 +88,12 @@ pub struct Printed<'a> {
     took_ms: f64,
 }
 
-/// Runs `quarry eval localize`.
 pub fn run(args: &LocalizeArgs) -> anyhow::Result<()> {
     let start = Instant::now();
     let bootstrap = args.bootstrap.resolve();
     let issues = args.chosen(format::read(&args.file)?)?;
     let models = args.models.resolve(args.model.path.clone())?;
-    let (_temporary, work) = args.work_directory()?;
+    let (_temporary, work) = work_directory(args.work.as_deref())?;
     let places = Directories {
         mirrors: &args.mirrors,
         work: &work,
@@ -127,7 +127,9 @@ pub fn run(args: &LocalizeArgs) -> anyhow::Result<()> {
     }
     let dataset = shown::file_name(&args.file);
     if let Some(path) = &args.page {
-        write_page(path, &dataset, &issues, (&methods, &outcome), &report)?;
+        let tables = Level::ALL.map(|level| level_table(&report, level));
+        let title = format!("Issues of {dataset}");
+        write_page(path, &outcome.page(&title, &issues, &methods, &tables))?;
     }
     let took_ms = quarry_session::milliseconds(start.elapsed());
     let printed = Printed { dataset, report: &report, bootstrap, took_ms };
@@ -149,7 +151,6 @@ fn shown_units(index: &Index, text: &str, max_tokens: usize) -> Result<Vec<usize
 }
 
 impl LocalizeArgs {
-    /// The issues that were asked for.
     fn chosen(&self, mut issues: Vec<Issue>) -> anyhow::Result<Vec<Issue>> {
         let is_among = |names: &[String], name: &String| names.is_empty() || names.contains(name);
         issues.retain(|issue| {
@@ -168,19 +169,19 @@ impl LocalizeArgs {
         let is_drawn = |position: usize| (position + 1) * limit / n > position * limit / n;
         Ok(issues.into_iter().enumerate().filter(|(at, _)| is_drawn(*at)).map(|(_, issue)| issue).collect())
     }
+}
 
-    /// The directory for trees and indexes; a temporary one is removed when it is dropped.
-    fn work_directory(&self) -> anyhow::Result<(Option<tempfile::TempDir>, PathBuf)> {
-        match &self.work {
-            Some(path) => {
-                std::fs::create_dir_all(path).with_context(|| new_file::cannot_write(path))?;
-                Ok((None, path.clone()))
-            }
-            None => {
-                let temporary = tempfile::tempdir().context("a temporary directory cannot be created")?;
-                let path = temporary.path().to_owned();
-                Ok((Some(temporary), path))
-            }
+/// The directory that is named, which is created; else a temporary one, which is removed when it is dropped.
+pub(super) fn work_directory(named: Option<&Path>) -> anyhow::Result<(Option<TempDir>, PathBuf)> {
+    match named {
+        Some(path) => {
+            std::fs::create_dir_all(path).with_context(|| new_file::cannot_write(path))?;
+            Ok((None, path.to_owned()))
+        }
+        None => {
+            let temporary = tempfile::tempdir().context("a temporary directory cannot be created")?;
+            let path = temporary.path().to_owned();
+            Ok((Some(temporary), path))
         }
     }
 }
@@ -201,7 +202,6 @@ fn note_left_out(report: &LocalizeReport) {
     }
 }
 
-/// The measures of the tables.
 const SHOWN: [&str; 9] =
     ["acc@1", "acc@3", "acc@5", "acc@10", "acc@20", "success@10", "mrr", "ndcg@10", "recall@10"];
 
@@ -217,7 +217,6 @@ fn level_table(report: &LocalizeReport, level: Level) -> Table {
     table
 }
 
-/// The changed lines, if issues have them.
 fn lines_table(report: &LocalizeReport) -> Option<Table> {
     let rows: Vec<(&str, &LinesSummary)> =
         report.methods.iter().filter_map(|of| Some((of.method.as_str(), of.all.lines.as_ref()?))).collect();
@@ -242,7 +241,6 @@ fn cells<'a>(
     measures.iter().map(mean).chain([interval.unwrap_or_default()])
 }
 
-/// Rows of repositories and sources.
 fn groups_table(report: &LocalizeReport) -> Table {
     const FUNCTIONS: [&str; 5] = ["acc@1", "acc@5", "acc@10", "acc@20", "mrr"];
     const FILES: [&str; 3] = ["acc@1", "acc@3", "acc@5"];
@@ -290,18 +288,4 @@ fn sections(dataset: &str, report: &LocalizeReport) -> Sections {
         sections = sections.text(heading).table(compare::table(rows));
     }
     sections
-}
-
-fn write_page(
-    path: &Path,
-    dataset: &str,
-    issues: &[Issue],
-    (methods, outcome): (&[String], &Outcome),
-    report: &LocalizeReport,
-) -> anyhow::Result<()> {
-    let tables = Level::ALL.map(|level| level_table(report, level));
-    let title = format!("Issues of {dataset}");
-    write_whole(path, outcome.page(&title, issues, methods, &tables).as_bytes())?;
-    output::note(&format!("wrote {}", path.display()));
-    Ok(())
 }

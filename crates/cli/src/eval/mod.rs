@@ -69,7 +69,6 @@ enum Command {
     Run(plan::RunArgs),
 }
 
-/// Runs `quarry eval`.
 pub fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         Some(Command::Score(args)) => benchmark::score(args)?,

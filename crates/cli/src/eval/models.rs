@@ -57,7 +57,6 @@ struct ClientSettings {
     cache: Option<CacheSetting>,
 }
 
-/// Directory of cached vectors and answers.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "expected a directory, true or false")]
 enum CacheSetting {
@@ -69,7 +68,6 @@ enum CacheSetting {
 const CLIENT_KEYS: [(&str, bool); 5] =
     [("budget", false), ("token_budget", false), ("record", true), ("replay", true), ("cache", true)];
 
-/// Loads the models of methods.
 pub struct Models {
     /// Model in place of the built-in one.
     builtin: Option<PathBuf>,
@@ -187,7 +185,6 @@ fn settings(table: &Table, model: &str) -> Result<Settings, LlmError> {
     table.try_into().map_err(|error| LlmError::Settings { problem: error.to_string().trim().to_owned() })
 }
 
-/// The error of a server that gave no vectors.
 fn remote(error: LlmError) -> EmbedError {
     EmbedError::Remote(error.into())
 }
@@ -199,17 +196,12 @@ impl Models {
         Self { transports: Some(transports), ..self }
     }
 
-    /// The same models, without a cache.
     pub fn without_cache(self) -> Self {
         Self { cache: None, ..self }
     }
 
     /// Loads a model. The cache keeps the vectors of transformers and the answers of servers; a static model is faster
     /// than the cache.
-    ///
-    /// # Errors
-    /// When the model is missing or damaged, the server does not answer, or the cache that the user named cannot be
-    /// used.
     pub fn load(&self, name: ModelName<'_>) -> Result<Arc<dyn Embedder>, EmbedError> {
         let path = match name {
             ModelName::Builtin => self.builtin.as_deref(),
@@ -248,9 +240,6 @@ impl Models {
 
     /// Dependencies of the vectors of a model behind an API besides the method's name: the server, or the recording
     /// that replaces it.
-    ///
-    /// # Errors
-    /// When the settings are wrong, or the recording cannot be read.
     pub fn api_identity(&self, api: &ApiModel) -> Result<String, EvalError> {
         let Settings { provider, base_url, dimensions, .. } = self.api_settings(api).map_err(remote)?;
         Ok(format!("{provider:?} {base_url} {dimensions:?} {}", self.recording_identity()?))
@@ -316,7 +305,6 @@ impl Models {
         Ok(client)
     }
 
-    /// Reports the calls and their cost, if a server was called.
     pub fn report_spending(&self) {
         let spending = self.budget.spending();
         if spending.calls > 0 {

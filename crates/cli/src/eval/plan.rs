@@ -62,7 +62,6 @@ pub const RESULTS: &str = "results.json";
 /// Name of the page of the results, in their directory.
 pub const REPORT: &str = "report.html";
 
-/// Trains the models of plans.
 #[cfg(feature = "train")]
 fn trainer() -> anyhow::Result<Box<dyn Trainer>> {
     Ok(Box::new(crate::train::plan::EncoderTrainer::default()))
@@ -127,7 +126,6 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// The outputs in a directory, which is created.
 pub(super) fn open_outputs(directory: &Path) -> anyhow::Result<Outputs> {
     let here = if directory == Path::new("") { Path::new(".") } else { directory };
     std::fs::create_dir_all(here)
@@ -147,14 +145,12 @@ pub(super) fn write_output(
     Ok(())
 }
 
-/// Writes a page to a file that the user named.
 pub(super) fn write_page(path: &Path, page: &str) -> anyhow::Result<()> {
     write_whole(path, page.as_bytes())?;
     output::note(&format!("wrote {}", path.display()));
     Ok(())
 }
 
-/// Runs `quarry eval run`.
 pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     if args.plan.is_dir() || args.plan.extension().is_some_and(|extension| extension == "json") {
         return super::report::write_page(&args.plan, args.page.as_deref());

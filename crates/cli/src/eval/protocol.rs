@@ -57,7 +57,6 @@ pub struct ProtocolArgs {
     bootstrap: BootstrapArgs,
 }
 
-/// A protocol by its name.
 type MeasuredProtocol = &'static Protocol;
 
 fn measured(name: &str) -> Result<MeasuredProtocol, String> {
@@ -188,10 +187,8 @@ impl OptionArgs {
     }
 }
 
-/// The heading of the inputs in help.
 pub const INPUTS: &str = "Inputs (each protocol uses some of these)";
 
-/// A method whose progress is shown.
 struct ShownMethod<'a> {
     method: &'a Method,
     models: &'a Models,
@@ -205,9 +202,7 @@ impl MeasuredMethod for ShownMethod<'_> {
     fn prepare(&self, corpus: Corpus<'_>) -> Result<Prepared, EvalError> {
         let n_embeddings = corpus.documents.len() * self.method.n_embeddings();
         let bar = progress::Progress::new("embedding", n_embeddings);
-        let prepared = self.method.prepare(corpus, self.models, &mut |n| bar.inc(n as u64))?;
-        bar.finish_and_clear();
-        Ok(prepared)
+        self.method.prepare(corpus, self.models, &mut |n| bar.inc(n as u64))
     }
 
     fn search(
@@ -216,10 +211,7 @@ impl MeasuredMethod for ShownMethod<'_> {
         checkouts: &[PathBuf],
     ) -> Result<RepoSearchScores, EvalError> {
         let bar = progress::Progress::new("searching", repositories.len());
-        let scores =
-            repo_search::evaluate(repositories, checkouts, self.method, self.models, |_| bar.inc(1))?;
-        bar.finish_and_clear();
-        Ok(scores)
+        repo_search::evaluate(repositories, checkouts, self.method, self.models, |_| bar.inc(1))
     }
 }
 
@@ -319,7 +311,6 @@ impl PartReport {
     }
 }
 
-/// Runs `quarry eval protocol`.
 pub fn run(args: &ProtocolArgs) -> anyhow::Result<()> {
     let layout = &args.output.layout;
     match args.protocol {
@@ -406,28 +397,18 @@ struct Case<'a> {
 /// The queries and pairs of all parts, for `--per-query`.
 fn cases(outcome: &Outcome) -> impl Iterator<Item = Case<'_>> {
     outcome.parts.iter().flat_map(|part| {
-        let name = part.name.as_str();
-        let cases: Vec<Case<'_>> = match &part.values {
+        let case = |query, metrics, verdict| Case { part: &part.name, query, metrics, verdict };
+        match &part.values {
             Values::Rankings(evaluation) => {
                 let names: Vec<String> = evaluation.measures.iter().map(Measure::to_string).collect();
                 let metrics = |values: &[f64]| names.iter().cloned().zip(values.iter().copied()).collect();
                 let queries = evaluation.queries.iter();
-                queries
-                    .map(|(query, values)| Case {
-                        part: name,
-                        query: Some(query),
-                        metrics: Some(metrics(values)),
-                        verdict: None,
-                    })
-                    .collect()
+                queries.map(|(query, values)| case(Some(query), Some(metrics(values)), None)).collect()
             }
-            Values::Verdicts(verdicts) => verdicts
-                .pairs
-                .iter()
-                .map(|verdict| Case { part: name, query: None, metrics: None, verdict: Some(verdict) })
-                .collect(),
-        };
-        cases
+            Values::Verdicts(verdicts) => {
+                verdicts.pairs.iter().map(|verdict| case(None, None, Some(verdict))).collect::<Vec<_>>()
+            }
+        }
     })
 }
 

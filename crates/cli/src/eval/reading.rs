@@ -53,11 +53,10 @@ impl PolicyArgs {
     }
 }
 
-/// A policy as the command line names it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum PolicyName {
     Search,
-    Context(Weights),
+    Context,
     Outline,
     Grep(Grep),
 }
@@ -66,33 +65,19 @@ impl FromStr for PolicyName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let weights = |text: &str| {
-            let [decay, thrift] =
-                text.split(':').map(str::parse::<f64>).collect::<Result<Vec<_>, _>>().ok()?[..]
-            else {
-                return None;
-            };
-            Some(Weights { decay, thrift })
-        };
         match text {
             "search" => Ok(Self::Search),
-            "context" => Ok(Self::Context(Weights::default())),
+            "context" => Ok(Self::Context),
             "outline" => Ok(Self::Outline),
             _ if text.starts_with("grep-") => Ok(Self::Grep(text.parse()?)),
-            _ => match text.strip_prefix("context:").and_then(weights) {
-                Some(weights) => Ok(Self::Context(weights)),
-                None => Err(format!(
-                    "expected search, context, outline, grep-files, grep-lines or grep-functions, found {text}"
-                )),
-            },
+            _ => Err(format!(
+                "expected search, context, outline, grep-files, grep-lines or grep-functions, found {text}"
+            )),
         }
     }
 }
 
 /// Reads about the questions of a tree.
-///
-/// # Errors
-/// When a policy fails.
 pub fn ask(args: &PolicyArgs, tree: AskedTree<'_>, questions: &[Question]) -> Result<Vec<Read>, EvalError> {
     let greps = args.policies.iter().any(|name| matches!(name, PolicyName::Grep(_)));
     let files = if greps { Some(Files::read(tree.index)?) } else { None };
@@ -101,9 +86,9 @@ pub fn ask(args: &PolicyArgs, tree: AskedTree<'_>, questions: &[Question]) -> Re
         Some(match name {
             PolicyName::Search => Box::new(SearchPolicy { workspace: &workspace }),
             PolicyName::Outline => Box::new(OutlinePolicy { workspace: &workspace, index: tree.index }),
-            PolicyName::Context(weights) => {
-                let (index, ranking, weights) = (tree.index, tree.ranking, *weights);
-                Box::new(ContextPolicy { workspace: &workspace, index, ranking, weights })
+            PolicyName::Context => {
+                let (index, ranking) = (tree.index, tree.ranking);
+                Box::new(ContextPolicy { workspace: &workspace, index, ranking })
             }
             PolicyName::Grep(grep) => Box::new(GrepPolicy { grep: *grep, files: files.as_ref()? }),
         })
@@ -203,23 +188,23 @@ struct ContextPolicy<'a> {
     workspace: &'a Workspace,
     index: &'a Index,
     ranking: &'a RankingWeights,
-    weights: Weights,
 }
 
 impl Policy for ContextPolicy<'_> {
     fn name(&self) -> String {
-        match self.weights == Weights::default() {
-            true => "context".to_owned(),
-            false => PolicyName::Context(self.weights).to_string(),
-        }
+        "context".to_owned()
     }
 
     fn read(&self, question: &str, reader: &mut Reader<'_>) -> Result<(), EvalError> {
         for max_tokens in BUDGETS {
-            let filter = Filter::default();
-            let (ranking, weights) = (self.ranking, self.weights);
-            let (query, filter) = (question, &filter);
-            let request = ContextRequest { query, filter, ranking, max_tokens, weights, prefixes: &[] };
+            let request = ContextRequest {
+                query: question,
+                filter: &Filter::default(),
+                ranking: self.ranking,
+                max_tokens,
+                weights: Weights::default(),
+                prefixes: &[],
+            };
             match context(self.index, &request) {
                 Ok(found) if !reader.replace_answer(&found.text) => break,
                 Ok(found) if found.confident == Some(false) => {
@@ -296,9 +281,6 @@ pub struct Printed<'a> {
 }
 
 /// Prints what was read, and writes it question by question if requested.
-///
-/// # Errors
-/// Without questions, or when a file cannot be written.
 pub fn print(
     args: &PolicyArgs,
     file: &Path,
@@ -320,8 +302,7 @@ impl std::fmt::Display for PolicyName {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Search => formatter.write_str("search"),
-            Self::Context(weights) if *weights == Weights::default() => formatter.write_str("context"),
-            Self::Context(Weights { decay, thrift }) => write!(formatter, "context:{decay}:{thrift}"),
+            Self::Context => formatter.write_str("context"),
             Self::Outline => formatter.write_str("outline"),
             Self::Grep(grep) => write!(formatter, "{grep}"),
         }

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use clap::Args;
 use quarry_eval::related::{
     Means, MethodScores, QuestionKind, RelatedOptions, RelatedReport, RepositorySamples, cross_validated,
@@ -14,9 +13,11 @@ use quarry_related::Scorer;
 use quarry_text::counted;
 
 use super::arguments::{BootstrapArgs, BuiltinModelArgs, LayoutArgs};
+use super::localize::work_directory;
+use super::plan::write_page;
 use super::shown::format_interval;
 use crate::settings::at_least_one;
-use crate::{model, new_file, output, progress};
+use crate::{model, progress};
 
 /// Arguments of `quarry eval related`.
 #[derive(Debug, Args)]
@@ -51,25 +52,15 @@ pub struct RelatedArgs {
     layout: LayoutArgs,
 }
 
-/// Runs `quarry eval related`.
 pub fn run(args: &RelatedArgs) -> anyhow::Result<()> {
-    let temporary = match &args.work {
-        Some(path) => {
-            std::fs::create_dir_all(path).with_context(|| new_file::cannot_write(path))?;
-            None
-        }
-        None => Some(tempfile::tempdir().context("a temporary directory cannot be created")?),
-    };
-    let work = temporary
-        .as_ref()
-        .map_or_else(|| args.work.as_deref().unwrap_or(Path::new(".")), |found| found.path());
+    let (_temporary, work) = work_directory(args.work.as_deref())?;
     let options = RelatedOptions { samples: args.samples, commits: args.commits, max_files: args.max_files };
     let embedder = model::load(args.model.path.as_deref())?;
     let bar = progress::Progress::new("commits", args.repositories.len() * args.samples);
     bar.show();
     let mut found: Vec<RepositorySamples> = Vec::new();
     for path in &args.repositories {
-        found.push(samples(path, &name_of(path), work, &embedder, &options, &|| bar.inc(1))?);
+        found.push(samples(path, &name_of(path), &work, &embedder, &options, &|| bar.inc(1))?);
     }
     bar.finish_and_clear();
     found.retain(|repository| !repository.samples.is_empty());
@@ -77,8 +68,7 @@ pub fn run(args: &RelatedArgs) -> anyhow::Result<()> {
         Some(path) => {
             let fitted = cross_validated(&found, args.folds);
             let text = serde_json::to_string_pretty(&fitted.model)? + "\n";
-            quarry_eval::plan::write_whole(path, text.as_bytes())?;
-            output::note(&format!("wrote {}", path.display()));
+            write_page(path, &text)?;
             fitted.scorers
         }
         None => vec![Scorer::shipped().clone(); found.len()],

@@ -22,7 +22,6 @@ struct PrintedPart {
     metrics: BTreeMap<String, f64>,
 }
 
-/// The table of CoSQA+ on how reliable its measures are.
 pub fn reliability(files: &[PathBuf], layout: &LayoutArgs) -> anyhow::Result<()> {
     let read = |path: &PathBuf| -> anyhow::Result<BTreeMap<String, BTreeMap<String, f64>>> {
         let text = std::fs::read_to_string(path)

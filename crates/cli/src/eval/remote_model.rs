@@ -6,9 +6,7 @@ use quarry_llm::Client;
 /// Prefixes of texts, for models that were trained with a mark on each side.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Prefixes {
-    /// Before queries.
     pub(super) query: String,
-    /// Before documents.
     pub(super) document: String,
 }
 
@@ -23,9 +21,6 @@ pub(super) struct RemoteModel {
 
 impl RemoteModel {
     /// Asks the server for one vector, to learn their dimension.
-    ///
-    /// # Errors
-    /// When the server does not answer, or the answer is none.
     pub(super) fn new(client: Client, prefixes: Prefixes) -> Result<Self, EmbedError> {
         let dimension = client
             .embed(&["dimension"])

@@ -11,7 +11,6 @@ use clap::Args;
 use quarry_corpus::formats::repo_search as format;
 use quarry_corpus::pairs::Extent;
 use quarry_eval::method::{LoadModel, ModelName};
-use quarry_eval::plan::write_whole;
 use quarry_eval::repo_search::indexed_directory;
 use quarry_eval::self_benchmark::agreement::{Estimate, RepositoryValues, SourceAgreement, agreement};
 use quarry_eval::self_benchmark::evaluation::{self, Progress, Repository, evaluate};
@@ -28,6 +27,7 @@ use quarry_text::counted;
 use serde::Serialize;
 
 use super::arguments::{BootstrapArgs, BuiltinModelArgs, OutputArgs, ReposArgs, by_name};
+use super::plan::write_page;
 use crate::eval::shown;
 use crate::new_file;
 use crate::progress;
@@ -161,8 +161,7 @@ pub fn run(args: &RepoArgs) -> anyhow::Result<ExitCode> {
         report.sections().after(format!("{described}\n"))
     })?;
     if let Some(path) = &args.page {
-        write_whole(path, report.page(&printed.repository, &described, &benchmark.notes).as_bytes())?;
-        output::note(&format!("wrote {}", path.display()));
+        write_page(path, &report.page(&printed.repository, &described, &benchmark.notes))?;
     }
     if let Some(path) = &args.output.per_query {
         write_per_query(path, &benchmark.sets, &variants, &values)?;
@@ -241,7 +240,6 @@ impl RepoArgs {
     }
 }
 
-/// Shows how many queries were asked of how many variants.
 fn with_bar<T>(
     sets: &[QuerySet],
     variants: &[Variant],
@@ -250,12 +248,10 @@ fn with_bar<T>(
     let queries: usize = sets.iter().map(|set| set.questions.queries.len()).sum();
     let bar = progress::Progress::new("indexing and asking", queries * variants.len());
     bar.show();
-    let result = work(&|progress| match progress {
+    work(&|progress| match progress {
         Progress::Indexing => bar.show(),
         Progress::Asked => bar.inc(1),
-    });
-    bar.finish_and_clear();
-    result
+    })
 }
 
 fn write(directory: &Path, repository: &Repository<'_>, sets: &[QuerySet]) -> anyhow::Result<ExitCode> {

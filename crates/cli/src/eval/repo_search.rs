@@ -37,7 +37,6 @@ pub struct RepoSearchArgs {
     bootstrap: BootstrapArgs,
 }
 
-/// Runs `quarry eval repo-search`.
 pub fn run(args: &RepoSearchArgs) -> anyhow::Result<()> {
     // Vectors from a cache would make indexing look fast.
     let models = args.method.models()?.without_cache();

@@ -12,9 +12,6 @@ use super::plan::{self, REPORT, RESULTS};
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Writes the page of results again; to report.html beside them unless `page` names another file.
-///
-/// # Errors
-/// When the results are missing or malformed, or the page cannot be written.
 pub fn write_page(results: &Path, page: Option<&Path>) -> anyhow::Result<()> {
     let path = file_of(results);
     let text = report::page(&read(&path)?);
@@ -60,7 +57,6 @@ mod served {
     /// Maximum bytes of a page.
     const MAX_PAGE_BYTES: u64 = 64 << 20;
 
-    /// Something to show.
     #[derive(Debug, Clone, PartialEq, Eq)]
     enum ReportSource {
         /// The file of a plan's results.
@@ -79,9 +75,6 @@ mod served {
 
     /// The pages of what is at paths: directories that `quarry eval run` wrote, their results.json, and directories or
     /// files with pages of HTML.
-    ///
-    /// # Errors
-    /// When there is neither, or results are malformed.
     pub fn documents(paths: &[PathBuf]) -> anyhow::Result<Arc<MakeDocument>> {
         let all = shown(paths)?;
         Ok(Arc::new(move |path: &str, params: &[(String, String)]| {
@@ -91,7 +84,6 @@ mod served {
         }))
     }
 
-    /// Results and pages at paths.
     fn shown(paths: &[PathBuf]) -> anyhow::Result<Vec<ReportSource>> {
         let mut all = Vec::new();
         for path in paths {

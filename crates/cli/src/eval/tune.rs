@@ -116,7 +116,6 @@ struct TableMean {
     p: Option<f64>,
 }
 
-/// Runs `quarry eval tune`.
 pub fn run(args: &TuneArgs) -> anyhow::Result<()> {
     let tables: Vec<Vec<Repository>> =
         args.tables.iter().map(|path| format::read(path)).collect::<Result<_, _>>()?;
@@ -223,7 +222,6 @@ fn without_reranking(
     (tables, p(folds))
 }
 
-/// Fits the mixture of rankings and writes it.
 fn fit_intent(args: &TuneArgs, questions: &[intent::Question], path: &Path) -> anyhow::Result<()> {
     let fitted = intent::cross_validate(questions, Model::builtin());
     let text = serde_json::to_string_pretty(&fitted.model)? + "\n";
@@ -320,7 +318,6 @@ fn sections(report: &TuningReport) -> Sections {
     sections
 }
 
-/// The tables of confidence.
 fn confidence_sections(found: &Confidence) -> Sections {
     let percent = |share: f64| format!("{:.1}", share * 100.0);
     let mut separations = Table::new([

@@ -44,7 +44,6 @@ pub struct VerdictsArgs {
     layout: LayoutArgs,
 }
 
-/// Runs `quarry eval verdicts`.
 pub fn run(args: &VerdictsArgs) -> anyhow::Result<()> {
     let table = VerdictTable::read(&args.file)?;
     match (table.has("prediction"), table.has("probability")) {

@@ -1,7 +1,5 @@
 //! `quarry judge study --calibration`: calibration of the confidence of a judge.
 
-use std::process::ExitCode;
-
 use anyhow::bail;
 use clap::Args;
 use quarry_judge::{Calibration, Coverage, Forecasts};
@@ -26,8 +24,7 @@ pub struct CalibrationArgs {
     bins: u16,
 }
 
-/// Measures the calibration of the judge of a plan.
-pub fn run(plan: &PlanArgs, args: &CalibrationArgs, layout: &LayoutArgs) -> anyhow::Result<ExitCode> {
+pub fn run(plan: &PlanArgs, args: &CalibrationArgs, layout: &LayoutArgs) -> anyhow::Result<()> {
     let (plan, ledger, judge) = plan.judged()?;
     let found = Calibration::measure(&ledger, judge, args.folds.into(), args.bins.into())?;
     let Some(found) = found else {
@@ -41,8 +38,7 @@ pub fn run(plan: &PlanArgs, args: &CalibrationArgs, layout: &LayoutArgs) -> anyh
         output::note("the confidence of a majority is the share of its members that agree with it");
     }
     found.warnings().iter().for_each(|warning| output::note(warning));
-    layout.print(&found, || sections(&found))?;
-    Ok(ExitCode::SUCCESS)
+    layout.print(&found, || sections(&found))
 }
 
 fn sections(found: &Calibration) -> Sections {

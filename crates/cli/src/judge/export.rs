@@ -1,7 +1,6 @@
 //! `quarry judge export`.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::anyhow;
 use clap::Args;
@@ -38,8 +37,7 @@ pub struct ExportArgs {
     grades: GradesArg,
 }
 
-/// Runs `quarry judge export`.
-pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ExportArgs) -> anyhow::Result<()> {
     let (_, ledger, judge) = args.plan.judged()?;
     let target = Target::named(&args.to).ok_or_else(|| {
         let known: Vec<&str> = Target::names().collect();
@@ -54,10 +52,9 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     };
     let exported = quarry_judge::export(&ledger, judge, &export, &args.out)?;
     lines(&exported, target).iter().for_each(|line| output::note(line));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-/// Lists written files and omitted pairs.
 fn lines(exported: &ExportSummary, target: Target) -> Vec<String> {
     let ExportSummary { files, generated, unlabeled, negatives, rejected, foreign, ungraded } = exported;
     let mut lines: Vec<String> = files.iter().map(ToString::to_string).collect();

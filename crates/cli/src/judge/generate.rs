@@ -1,7 +1,5 @@
 //! `quarry judge run --generate`: code for queries that no candidate answers.
 
-use std::process::ExitCode;
-
 use quarry_judge::{CostView, GenerationSummary};
 use quarry_metrics::table::{Sections, Table};
 use quarry_text::counted;
@@ -11,8 +9,7 @@ use super::{RunArgs, stop_on_interrupt};
 use crate::output;
 use crate::progress;
 
-/// Runs `quarry judge run --generate`.
-pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let (plan, _copy) = args.plan.open_for(args.dry_run)?;
     let stop = stop_on_interrupt()?;
     let judging = args.workplace.prepare(plan, &stop, args.dry_run)?;
@@ -27,16 +24,14 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             let worst_of_first_calls = CostView::from(&worst);
             output::print_json(&GenerationEstimate { queries, open, worst_of_first_calls })?;
         }
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     let bar = progress::Progress::new("generating", usize::try_from(queries).unwrap_or(usize::MAX));
-    let result = judging.generate(&stop, &|| bar.inc(1));
+    let generation = judging.generate(&stop, &|| bar.inc(1))?;
     bar.finish_and_clear();
-    let generation = result?;
     let spent = judging.ledger().0.spent()?[0];
     output::note(&format!("booked with this ledger: {spent}"));
-    args.layout.print(&generation, || sections(&generation))?;
-    Ok(ExitCode::SUCCESS)
+    args.layout.print(&generation, || sections(&generation))
 }
 
 /// Estimated cost of generating code.

@@ -176,7 +176,6 @@ impl IsolationArgs {
         self.open_with(plan.packages.as_ref(), plan.programs, stop)
     }
 
-    /// The requested isolation, with its name.
     pub fn isolation(&self) -> Result<(Isolation, &'static str), quarry_sandbox::Error> {
         Ok(match self.isolation {
             _ if self.unsafe_no_sandbox => (Isolation::UnsafeNoSandbox, "none"),
@@ -262,7 +261,6 @@ impl WorkplaceArgs {
     }
 }
 
-/// Runs `quarry judge`.
 pub fn run(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::Run(args) if args.generate => generate::run(args),
@@ -273,8 +271,9 @@ pub fn run(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
         Command::Export(args) => export::run(args),
         Command::People(args) => people::run(args),
         #[cfg(feature = "serve")]
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => return serve::run(args),
         Command::Study(args) => study::run(args),
-        Command::Audit(args) => audit::run(args),
-    }
+        Command::Audit(args) => return audit::run(args),
+    }?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,6 @@
 //! `quarry judge people`: forms for people, and their answers.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
@@ -124,14 +123,12 @@ struct GuidelinesArgs {
     tests: bool,
 }
 
-/// Runs `quarry judge people`.
-pub fn run(args: &PeopleArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &PeopleArgs) -> anyhow::Result<()> {
     match &args.command {
         Command::Export(args) => export(args),
         Command::Import(args) => import_forms(args),
         Command::Guidelines(args) => guidelines(args),
-    }?;
-    Ok(ExitCode::SUCCESS)
+    }
 }
 
 fn export(args: &ExportArgs) -> anyhow::Result<()> {

@@ -1,7 +1,6 @@
 //! `quarry judge run --reread`.
 
 use std::fmt::Write as _;
-use std::process::ExitCode;
 
 use quarry_judge::ledger::ChangedLabel;
 use quarry_judge::{RereadSummary, reread};
@@ -10,8 +9,7 @@ use quarry_text::counted;
 use super::RunArgs;
 use crate::output;
 
-/// Runs `quarry judge run --reread`.
-pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let (plan, _copy) = args.plan.open_for(args.dry_run)?;
     let found = reread(&plan)?;
     if args.layout.is_json() {
@@ -19,7 +17,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     } else {
         output::print(&text(&found, &args.plan.plan.display().to_string()))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn text(found: &RereadSummary, plan: &str) -> String {

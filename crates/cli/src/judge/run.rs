@@ -1,7 +1,5 @@
 //! `quarry judge run`.
 
-use std::process::ExitCode;
-
 use anyhow::bail;
 use quarry_eval::protocol::discrepancy;
 use quarry_judge::{CostView, Estimate, Judging};
@@ -12,8 +10,7 @@ use super::{RunArgs, status, stop_on_interrupt};
 use crate::data::judging::{format_estimate, run_with_progress};
 use crate::output;
 
-/// Runs `quarry judge run`.
-pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &RunArgs) -> anyhow::Result<()> {
     let (plan, _copy) = args.plan.open_for(args.dry_run)?;
     let stop = stop_on_interrupt()?;
     let judging = args.workplace.prepare(plan, &stop, args.dry_run)?;
@@ -26,7 +23,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         if args.layout.is_json() {
             output::print_json(&JudgeEstimate::new(&estimate, &judging))?;
         }
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     let result = run_with_progress(&judging, &estimate, &stop);
     let (ledger, judge) = judging.ledger();
@@ -38,7 +35,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
              status` counts the reasons"
         );
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Estimated work and cost of a run.

@@ -1,7 +1,6 @@
 //! `quarry judge show`.
 
 use std::fmt::Write as _;
-use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
@@ -32,12 +31,11 @@ pub struct ShowArgs {
     differing: bool,
 }
 
-/// Runs `quarry judge show`.
-pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ShowArgs) -> anyhow::Result<()> {
     let (plan, ledger, judge) = args.plan.judged()?;
     let Some(id) = &args.pair else {
         output::print(&list(&ledger, judge, args.differing)?)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     };
     let called = ledger.id_of(id)?;
     let history = called.map_or(Ok(None), |id| ledger.history(judge, &id))?;
@@ -61,10 +59,9 @@ pub fn run(args: &ShowArgs) -> anyhow::Result<ExitCode> {
     text += &events(&history, args.questions);
     text += &people(&ledger.replies_to(id)?);
     output::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-/// A line for each pair.
 fn list(ledger: &Ledger, judge: i64, differing: bool) -> Result<String, JudgeError> {
     let mut rows = vec![["pair", "verdict", "decided by", "label", "query"].map(str::to_owned)];
     ledger.for_each_listed(judge, |listed| {
@@ -105,7 +102,6 @@ fn part(text: &mut String, title: &str, body: &str) {
     }
 }
 
-/// The pair.
 fn beginning(history: &History) -> String {
     let pair = &history.pair;
     let [id, query, code] = [&pair.id, &pair.query_id, &pair.code_id].map(|id| output::printable(id));
@@ -115,7 +111,6 @@ fn beginning(history: &History) -> String {
     text
 }
 
-/// The events of its history.
 fn events(history: &History, questions: bool) -> String {
     let mut text = String::new();
     let mut part = |title: &str, body: &str| part(&mut text, title, body);
@@ -197,7 +192,6 @@ fn run_parts(part: &mut impl FnMut(&str, &str), run: &Run, is_shown: bool) {
     part(&title, &format!("{}{}", run.stdout, run.stderr));
 }
 
-/// People's replies.
 fn people(replies: &[PairReply]) -> String {
     let mut text = String::new();
     let mut part = |title: &str, body: &str| part(&mut text, title, body);
@@ -211,7 +205,6 @@ fn people(replies: &[PairReply]) -> String {
     text
 }
 
-/// Messages as they read.
 fn readable(messages: &str) -> String {
     let messages: Vec<serde_json::Value> = serde_json::from_str(messages).unwrap_or_default();
     let text = |message: &serde_json::Value| {

@@ -1,7 +1,6 @@
 //! `quarry judge status`, and the table at the end of a run.
 
 use std::collections::BTreeSet;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
@@ -65,16 +64,14 @@ pub struct Status<'a> {
     all: bool,
 }
 
-/// Runs `quarry judge status`.
-pub fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &StatusArgs) -> anyhow::Result<()> {
     let listed = if args.all { usize::MAX } else { MAX_LISTED };
     let (plan, ledger, judge) = args.plan.judged()?;
     let status = Status { pace: ledger.pace(judge)?, ..Status::new(&ledger, judge, &plan, listed)? };
     status.print(&args.layout)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
-/// Returns a function that makes the tables of a plan's current status.
 #[cfg(feature = "serve")]
 pub fn tables(plan: PlanArgs) -> Box<quarry_http::MakeTables> {
     Box::new(move || {
@@ -177,7 +174,6 @@ fn sections(status: &Status<'_>) -> Sections {
     add_unlabeled(sections, status)
 }
 
-/// Statistics of all pairs.
 fn overview(status: &Status<'_>) -> Table {
     let report = &status.report;
     let mut table = Table::new(["statistic", "value"]).align_left([1]);

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
@@ -55,8 +54,7 @@ fn alpha(text: &str) -> Result<f64, String> {
     alpha.ok_or_else(|| "expected a number from -1 to 1".to_owned())
 }
 
-/// Runs `quarry judge study`.
-pub fn run(args: &StudyArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &StudyArgs) -> anyhow::Result<()> {
     if args.calibration.calibration {
         let [plan] = &args.plans[..] else {
             bail!("--calibration: expected one PLAN, found {}", args.plans.len());
@@ -122,6 +120,5 @@ pub fn run(args: &StudyArgs) -> anyhow::Result<ExitCode> {
     }
     args.layout.print(&study, || {
         tables.into_iter().fold(Sections::new(), |sections, (title, table)| sections.titled(title, table))
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }

@@ -51,7 +51,6 @@ enum Bits {
     Four,
 }
 
-/// Runs `quarry model convert`.
 pub fn convert(args: &ConvertArgs) -> anyhow::Result<()> {
     if let (Some(bits), Some(texts)) = (args.bits, &args.texts) {
         return quantize(args, bits, texts);
@@ -257,7 +256,6 @@ fn cosines(before: &Path, after: &Path, texts: &[&str]) -> anyhow::Result<Measur
         cosines.extend(rows.map(|(a, b)| cosine(a, b)));
         bar.inc(batch.len() as u64);
     }
-    bar.finish_and_clear();
     Ok(Measured::Vectors {
         mean_cosine: cosines.iter().sum::<f64>() / cosines.len() as f64,
         minimum_cosine: cosines.iter().copied().fold(f64::INFINITY, f64::min),

@@ -88,7 +88,6 @@ impl ModelLocation {
     }
 }
 
-/// Runs `quarry model list`.
 pub fn run(args: &ListArgs) -> anyhow::Result<()> {
     let builtin = StaticModel::builtin();
     let mut models = vec![ModelView {
@@ -210,7 +209,6 @@ impl std::io::Write for Hashing<'_> {
     }
 }
 
-/// The checksum in the identity of a static model.
 fn checksum_in(id: &str) -> String {
     id.rsplit('-').next().unwrap_or(id).to_owned()
 }

@@ -23,7 +23,6 @@ const REPOSITORY: &str = match option_env!("QUARRY_REPOSITORY") {
     None => env!("CARGO_PKG_REPOSITORY"),
 };
 
-/// Source of a model.
 enum Source {
     /// Address of an archive.
     Url(Url),

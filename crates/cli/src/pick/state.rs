@@ -12,7 +12,6 @@ use crate::screen;
 /// Number of results in a page.
 const PAGE: usize = 10;
 
-/// State of the picker.
 #[derive(Debug, Default)]
 pub struct State {
     pub input: Input,
@@ -20,13 +19,11 @@ pub struct State {
     pub found: PickResults,
     /// Selection, and the shown part of the list.
     pub list: ListState,
-    /// Preview of the selected result.
     pub preview: Option<Preview>,
     /// Number of lines that the preview is scrolled by.
     pub scroll: isize,
 }
 
-/// Results of a search.
 #[derive(Debug, Default)]
 pub struct PickResults {
     pub query: String,
@@ -38,7 +35,6 @@ pub struct PickResults {
     pub took_ms: f64,
 }
 
-/// A result that can be chosen.
 #[derive(Debug, Clone)]
 pub struct Choice {
     pub hit: Hit,
@@ -65,14 +61,10 @@ pub struct PreviewLine {
     pub matches: Vec<Range<usize>>,
 }
 
-/// Effect of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Continue with the next event.
     Continue,
-    /// Pick the selected result.
     Pick,
-    /// Pick none.
     Cancel,
 }
 
@@ -81,7 +73,6 @@ impl State {
         Self { input: Input::new(query.to_owned()), ..Self::default() }
     }
 
-    /// The typed query.
     pub fn query(&self) -> &str {
         self.input.value().trim()
     }
@@ -97,7 +88,6 @@ impl State {
         (self.found, self.preview, self.scroll) = (found, None, 0);
     }
 
-    /// The selected result.
     pub fn selected(&self) -> Option<&Choice> {
         self.found.choices.get(self.list.selected()?)
     }
@@ -113,7 +103,6 @@ impl State {
         (self.preview, self.scroll) = (Some(preview), 0);
     }
 
-    /// Applies an event.
     pub fn update(&mut self, event: &Event) -> Step {
         match event {
             // Ignore key releases: the press was already reported.

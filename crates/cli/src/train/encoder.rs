@@ -104,14 +104,10 @@ pub struct EncoderArgs {
 }
 
 /// The settings of a run.
-///
-/// # Errors
-/// When the recipe cannot be read, or has an unknown setting.
 pub fn settings(args: &EncoderArgs) -> anyhow::Result<Settings> {
     read_settings(args.recipe.as_deref(), &args.settings)
 }
 
-/// A model to learn from, in memory.
 enum LoadedTeacher {
     Encoder(Arc<dyn Embedder>),
     CrossEncoder(Box<CrossEncoder>),
@@ -133,7 +129,6 @@ impl LoadedTeacher {
     }
 }
 
-/// The model, pairs and settings of a run.
 struct LoadedRun {
     settings: Settings,
     device: Device,
@@ -274,9 +269,6 @@ fn compare(
 }
 
 /// Compares the pairs of a run with evaluation data; returns what they share, as a sentence.
-///
-/// # Errors
-/// When a file cannot be read, or they share what they must not.
 pub fn compare_pairs(args: &EncoderArgs, compared: &ComparedPairs) -> anyhow::Result<String> {
     let bar = progress::Progress::new("comparing pairs", 0);
     Ok(read_checked(args, &settings(args)?, &bar, compared)?.1)
@@ -290,9 +282,6 @@ pub fn estimate_encoder(args: &EncoderArgs, compared: &ComparedPairs) -> anyhow:
 }
 
 /// Trains, and says what it came to.
-///
-/// # Errors
-/// When a file cannot be used, the pairs hold evaluation data, or the settings do not allow training.
 pub fn train_encoder(args: &EncoderArgs, compared: &ComparedPairs) -> anyhow::Result<Outcome> {
     let bar = progress::Progress::new("training", 0);
     let loaded = LoadedRun::load(args, &bar, compared)?;

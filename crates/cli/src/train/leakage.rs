@@ -43,7 +43,6 @@ pub fn named_in(sources: &[Source]) -> anyhow::Result<Vec<String>> {
 /// Overlap of training data with evaluation data.
 #[derive(Debug, Default)]
 pub struct Leakage {
-    /// Names of the evaluation data.
     pub found: Vec<String>,
     counts: SharedCounts,
 }
@@ -88,7 +87,6 @@ impl Leakage {
     }
 }
 
-/// Permission to train on evaluation data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Permission {
     /// The command has no option for it.
@@ -100,9 +98,6 @@ pub enum Permission {
 }
 
 /// The statement of a card about evaluation data among the pairs, of which `leakage` names the first.
-///
-/// # Errors
-/// When there are some that are not allowed.
 pub fn checked(guard: &EvaluationGuard, leakage: &Leakage, allowed: Permission) -> anyhow::Result<String> {
     let tolerated = match leakage.tolerated() {
         tolerated if tolerated.is_empty() => tolerated,
@@ -137,9 +132,6 @@ pub fn checked(guard: &EvaluationGuard, leakage: &Leakage, allowed: Permission) 
 }
 
 /// As [`checked`] for pairs of a file, of which `named` is evaluation data by name.
-///
-/// # Errors
-/// As [`checked`], and when a file of evaluation data cannot be read.
 pub fn check_pairs(
     named: Vec<String>,
     files: ComparedFiles<'_>,

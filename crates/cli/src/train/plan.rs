@@ -9,7 +9,6 @@ use super::encoder::{
     ComparedPairs, DeviceChoice, EncoderArgs, compare_pairs, estimate_encoder, settings, train_encoder,
 };
 
-/// Fine-tunes encoders as `quarry train encoder` does.
 #[derive(Default)]
 pub struct EncoderTrainer {
     compared: ComparedPairs,

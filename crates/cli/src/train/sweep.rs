@@ -1,7 +1,6 @@
 //! `quarry train encoder --grid`: a recipe with every combination of some settings, and seeds.
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -36,7 +35,6 @@ pub struct SweepArgs {
     layout: LayoutArgs,
 }
 
-/// A run that ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct RunResult {
     /// Settings of the grid, and the seed.
@@ -82,10 +80,10 @@ pub struct SweepReport {
 /// # Errors
 /// When a file cannot be used, the pairs hold evaluation data, the settings or a value of the grid do not allow
 /// training, or a run of the grid fails; those that have ended are kept.
-pub fn run(args: &SweepArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &SweepArgs) -> anyhow::Result<()> {
     if args.grid.is_empty() {
         train_encoder(&args.encoder, &ComparedPairs::default())?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     }
     let combinations = combinations(&args.grid)?;
     let base = settings(&args.encoder)?;
@@ -116,8 +114,7 @@ pub fn run(args: &SweepArgs) -> anyhow::Result<ExitCode> {
     let report = args.encoder.out.join(PAGE);
     new_file::write_text(&report, &page(args, &base, measure, &runs, &results))?;
     let report = SweepReport { measure, combinations: summary(&combinations, &runs, &results)?, report };
-    args.layout.print(&report, || sections(&report, args.seeds))?;
-    Ok(ExitCode::SUCCESS)
+    args.layout.print(&report, || sections(&report, args.seeds))
 }
 
 /// The settings of every combination, in the order of the grid, as `KEY=VALUE`.

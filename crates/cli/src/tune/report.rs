@@ -14,7 +14,6 @@ use crate::eval::shown;
 /// Level of significance.
 const SIGNIFICANCE: f64 = 0.05;
 
-/// Results of one question.
 #[derive(Debug, Clone, Copy)]
 pub struct Values {
     pub ndcg: f64,
@@ -80,9 +79,6 @@ pub struct Report {
 
 impl Report {
     /// Reports on the values of each set of held-out questions, with each of both models.
-    ///
-    /// # Errors
-    /// If `values` is empty.
     pub fn new(
         split: &HoldOut,
         learned: usize,
@@ -113,7 +109,6 @@ impl Report {
         })
     }
 
-    /// As a table, with the decision.
     pub fn sections(&self, path: &str, is_dry: bool) -> Sections {
         let header = [
             "held out",

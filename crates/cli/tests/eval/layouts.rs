@@ -5,8 +5,8 @@ use crate::fixture::layouts::check_layouts;
 
 #[test]
 fn every_command_that_prints_tables_prints_them_in_every_layout() {
-    let directory = converted();
-    let write = |name: &str, text: &str| files::write(directory.path().join(name), text);
+    let fixture = converted();
+    let write = |name: &str, text: &str| fixture.write(&format!("tree/{name}"), text);
     write("ratings.csv", "anna,ben,carl\n1,1,1\n0,1,0\n0,0,0\n1,1,0\n");
     write("verdicts.csv", "truth,prediction,score\n1,1,0.9\n0,1,0.8\n0,0,0.2\n1,0,0.4\n");
     write("forecasts.csv", "outcome,probability\n1,0.9\n1,0.4\n0,0.2\n0,0.6\n1,0.8\n");
@@ -29,7 +29,7 @@ fn every_command_that_prints_tables_prints_them_in_every_layout() {
     write("plan.toml", plan);
     write("queries.txt", "python sort a list\npython install module from file\n");
     for method in ["bow", "bm25"] {
-        json(directory.path(), &format!("eval ./score --method {method} --run {method} --json"));
+        json(&fixture, &format!("eval ./score --method {method} --run {method} --json"));
     }
     for arguments in [
         "eval ./score --method bm25",
@@ -53,6 +53,6 @@ fn every_command_that_prints_tables_prints_them_in_every_layout() {
         "data formats gecs",
         "data intent queries.txt",
     ] {
-        check_layouts(|words| run(directory.path(), words), arguments);
+        check_layouts(|words| fixture.run(words), arguments);
     }
 }

@@ -1,13 +1,14 @@
 //! An editor: starts a server, and speaks the protocol to it.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use quarry_test_support::files::write;
+use crate::fixture::{Arguments, Fixture, Running};
 use serde_json::{Value, json};
 
 /// Maximum time of an answer.
@@ -17,12 +18,11 @@ pub(crate) const NET: &str = "def connect(host):\n    \"\"\"Open a socket to a h
                    def dial(host):\n    return host.number()\n";
 const MAIN: &str = "from net import connect\n\n\ndef main(name):\n    return connect(name), connect(name)\n";
 
-/// An editor and its server.
 pub(crate) struct Client {
-    pub(crate) process: Child,
+    pub(crate) process: Running,
     pub(crate) stdin: Option<ChildStdin>,
     pub(crate) messages: Receiver<Value>,
-    pub(crate) directory: tempfile::TempDir,
+    fixture: Fixture,
     /// Messages besides answers.
     pub(crate) notices: Vec<Value>,
     pub(crate) n_requests: i64,
@@ -31,24 +31,17 @@ pub(crate) struct Client {
 impl Client {
     /// Starts a server without a word to it. `tree` is a folder with two files.
     pub(crate) fn spawn(arguments: &[&str]) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        for (path, text) in [("tree/net.py", NET), ("tree/main.py", MAIN)] {
-            write(directory.path().join(path), text);
-        }
-        write(directory.path().join("secret.py"), "def secret():\n    return 42\n");
-        let mut process = quarry(directory.path())
-            .arg("lsp")
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let fixture = Fixture::with(&[("net.py", NET), ("main.py", MAIN)]);
+        fs::remove_dir_all(fixture.path("tree/http")).unwrap();
+        fixture.write("secret.py", "def secret():\n    return 42\n");
+        let mut command = fixture.command(&[&["lsp"], arguments].concat());
+        command.current_dir(fixture.path("")).stdin(Stdio::piped());
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdin = process.stdin.take();
         let mut stdout = BufReader::new(process.stdout.take().unwrap());
         let (sender, messages) = mpsc::channel();
         thread::spawn(move || while read(&mut stdout).is_some_and(|message| sender.send(message).is_ok()) {});
-        Self { process, stdin, messages, directory, notices: Vec::new(), n_requests: 0 }
+        Self { process: Running(process), stdin, messages, fixture, notices: Vec::new(), n_requests: 0 }
     }
 
     /// Starts a server of the folder `tree`.
@@ -71,7 +64,14 @@ impl Client {
     }
 
     pub(crate) fn path(&self, path: &str) -> PathBuf {
-        self.directory.path().canonicalize().unwrap().join(path)
+        self.fixture.path("").canonicalize().unwrap().join(path)
+    }
+
+    /// Another command, where the server runs.
+    pub(crate) fn quarry(&self, arguments: impl Arguments) -> Command {
+        let mut command = self.fixture.command(arguments);
+        command.current_dir(self.fixture.path(""));
+        command
     }
 
     pub(crate) fn uri(&self, path: &str) -> String {
@@ -98,7 +98,6 @@ impl Client {
         id
     }
 
-    /// The answer to a request.
     pub(crate) fn answer(&mut self, id: &Value) -> Value {
         loop {
             let message = self.messages.recv_timeout(PATIENCE).expect("an answer");
@@ -126,7 +125,6 @@ impl Client {
         answer["result"].clone()
     }
 
-    /// The result of a command.
     #[track_caller]
     pub(crate) fn execute(&mut self, command: &str, arguments: Value) -> Value {
         self.result("workspace/executeCommand", json!({"command": command, "arguments": arguments}))
@@ -158,27 +156,12 @@ impl Client {
         assert_eq!(self.result("shutdown", Value::Null), Value::Null);
         self.notify("exit", Value::Null);
         let mut stderr = String::new();
-        self.process.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-        assert_eq!(self.process.wait().unwrap().code(), Some(0), "{stderr}");
+        self.process.0.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        assert_eq!(self.process.0.wait().unwrap().code(), Some(0), "{stderr}");
         assert!(!stderr.contains("panicked"), "{stderr}");
     }
 }
 
-impl Drop for Client {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-pub(crate) fn quarry(directory: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_quarry"));
-    command.current_dir(directory).env("XDG_CACHE_HOME", directory.join("cache"));
-    command.env("XDG_CONFIG_HOME", directory.join("config"));
-    command
-}
-
-/// Reads a message.
 fn read(input: &mut impl BufRead) -> Option<Value> {
     let mut length = None;
     loop {

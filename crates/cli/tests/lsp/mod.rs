@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use quarry_test_support::files::write;
 use serde_json::{Value, json};
 
-use self::client::{Client, NET, PATIENCE, found, has, quarry};
+use self::client::{Client, NET, PATIENCE, found, has};
 
 #[test]
 fn a_search_is_answered_as_on_the_command_line() {
@@ -23,10 +23,7 @@ fn a_search_is_answered_as_on_the_command_line() {
     assert_eq!(capabilities["workspace"]["workspaceFolders"]["supported"], true);
     let mut found = client.execute("quarry.search", json!([{"query": "open a socket", "limit": 3}]));
     assert_eq!(found["results"][0]["uri"], client.uri("tree/net.py"));
-    let output = quarry(client.directory.path())
-        .args(["search", "open a socket", "tree", "--index", "index", "--json", "-k", "3"])
-        .output()
-        .unwrap();
+    let output = client.quarry("search 'open a socket' tree --index index --json -k 3").output().unwrap();
     let mut expected: Value = serde_json::from_slice(&output.stdout).unwrap();
     for answer in [&mut found, &mut expected] {
         answer.as_object_mut().unwrap().retain(|key, _| !key.ends_with("_ms"));
@@ -89,7 +86,7 @@ fn symbols_are_found_by_names_and_descriptions() {
 fn lenses_count_the_tests_of_what_is_saved() {
     let mut client = Client::spawn(&[]);
     let test = "from net import connect\n\n\ndef test_connect():\n    assert connect('a')\n";
-    write(client.directory.path().join("tree/test_net.py"), test);
+    write(client.path("tree/test_net.py"), test);
     client.initialize(&["tree"], json!({}));
     let uri = client.uri("tree/net.py");
     let lenses = client.result("textDocument/codeLens", json!({"textDocument": {"uri": uri}}));
@@ -97,10 +94,8 @@ fn lenses_count_the_tests_of_what_is_saved() {
     let lens = client.result("codeLens/resolve", lenses[0].clone());
     assert_eq!(lens["command"]["title"], "1 test", "{lens}");
     let place = client.execute("quarry.related", lens["command"]["arguments"].clone())["results"][0].clone();
-    assert_eq!(
-        (&place["name"], &place["uri"]),
-        (&json!("test_connect"), &json!(client.uri("tree/test_net.py")))
-    );
+    assert_eq!(place["name"], json!("test_connect"));
+    assert_eq!(place["uri"], json!(client.uri("tree/test_net.py")));
     client.check_refused(
         "quarry.related",
         json!([{"uri": uri, "kinds": ["tests"]}]),
@@ -189,18 +184,8 @@ fn place(location: &Value) -> (&str, u64, u64) {
 fn unsaved_documents_are_ranked_and_never_written() {
     let mut client = Client::start();
     let on_disk = |client: &Client| {
-        let output = quarry(client.directory.path())
-            .args([
-                "search",
-                "bake bread in an oven",
-                "tree",
-                "--index",
-                "index",
-                "--json",
-                "--no-index-update",
-            ])
-            .output()
-            .unwrap();
+        let search = "search 'bake bread in an oven' tree --index index --json --no-index-update";
+        let output = client.quarry(search).output().unwrap();
         let found: Value = serde_json::from_slice(&output.stdout).unwrap();
         let results = found["results"].as_array().unwrap();
         results.iter().any(|result| result["name"].as_str().unwrap().contains("bread"))
@@ -349,10 +334,8 @@ fn an_answer_that_does_not_wait_for_the_update_of_the_index_names_the_changed_fi
     write(client.path("tree/mail.py"), "def post(letter):\n    return stamp(letter)\n");
     client.notify("workspace/didChangeWatchedFiles", json!({"changes": []}));
     let stale = client.execute("quarry.search", json!([{"query": "post a letter"}]));
-    assert_eq!(
-        (&stale["behind"]["total"], &stale["behind"]["files"][0]["path"]),
-        (&json!(1), &json!("mail.py"))
-    );
+    assert_eq!(stale["behind"]["total"], 1);
+    assert_eq!(stale["behind"]["files"][0]["path"], json!("mail.py"));
     assert_eq!(stale["behind"]["files"][0]["uri"], client.uri("tree/mail.py"));
     client.notices.clear();
     client.result("workspace/symbol", json!({"query": "connect"}));
@@ -453,7 +436,7 @@ fn folders_beyond_the_limit_are_stated() {
 fn the_exit_code_says_whether_the_shutdown_was_orderly() {
     let code = |client: &mut Client| {
         client.stdin = None;
-        client.process.wait().unwrap().code()
+        client.process.0.wait().unwrap().code()
     };
     let mut client = Client::spawn(&[]);
     let answer = client.request("workspace/symbol", json!({"query": "x"}));
@@ -461,7 +444,7 @@ fn the_exit_code_says_whether_the_shutdown_was_orderly() {
     assert_eq!(code(&mut client), Some(1));
     let mut client = Client::spawn(&[]);
     client.notify("exit", Value::Null);
-    assert_eq!(client.process.wait().unwrap().code(), Some(1));
+    assert_eq!(client.process.0.wait().unwrap().code(), Some(1));
     let mut client = Client::start();
     let answer = client.request("initialize", json!({"capabilities": {}}));
     assert_eq!(answer["error"]["code"], -32600, "{answer}");
@@ -469,12 +452,12 @@ fn the_exit_code_says_whether_the_shutdown_was_orderly() {
     let answer = client.request("workspace/symbol", json!({"query": "x"}));
     assert_eq!(answer["error"]["code"], -32600, "{answer}");
     client.notify("exit", Value::Null);
-    assert_eq!(client.process.wait().unwrap().code(), Some(0));
+    assert_eq!(client.process.0.wait().unwrap().code(), Some(0));
     let mut client = Client::spawn(&[]);
     let options = json!({"quality": "perfect"});
     let answer = client.request("initialize", json!({"capabilities": {}, "initializationOptions": options}));
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
-    let output = quarry(client.directory.path()).args(["lsp", "missing"]).output().unwrap();
+    let output = client.quarry("lsp missing").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(output.stdout.is_empty());
     // A path of the command line is searched whatever the client has open.

@@ -106,7 +106,6 @@ impl Labels {
         crate::access::bytes(given).is_some_and(|given| self.code(purpose, text).verify_slice(&given).is_ok())
     }
 
-    /// Sender of a request.
     fn visitor(&self, headers: &HeaderMap) -> Result<Visitor, Problem> {
         let stranger = || {
             Problem::new(
@@ -157,7 +156,6 @@ enum Visitor {
     Organizer,
 }
 
-/// Handler state.
 #[derive(Clone)]
 pub(crate) struct LabelsApp {
     labels: Arc<Labels>,
@@ -264,7 +262,6 @@ async fn last(State(app): State<LabelsApp>, headers: HeaderMap) -> Result<Respon
     Ok(shown(&pages::ItemPage { labels: &app.labels, person: &person, item, stage, before: Some(said) }))
 }
 
-/// Fields of a submitted form.
 #[derive(Deserialize)]
 struct Sent {
     item: i64,
@@ -348,30 +345,25 @@ async fn answer(
         }
         labels.session.answer(&who, item, stage, &said, change, Instant::now())
     });
-    match kept.await? {
-        Submission::New | Submission::Known => Ok(see_other("/")),
-        Submission::NotRun => Ok(begin_test(&app.labels, &person, &sent)?),
-        Submission::NoReason => Err(Problem::bad_request(
+    let conflict = |detail: String| Problem::new(StatusCode::CONFLICT, detail);
+    let problem = match kept.await? {
+        Submission::New | Submission::Known => return Ok(see_other("/")),
+        Submission::NotRun => return Ok(begin_test(&app.labels, &person, &sent)?),
+        Submission::NoReason => Problem::bad_request(
             "go back and write a test program, or explain in the comment why there cannot be one",
-        )
-        .into()),
-        Submission::Other(said) => Err(Problem::new(
-            StatusCode::CONFLICT,
-            format!(
-                "you already answered {:?}, perhaps in another tab; that answer is kept. / continues, /last changes it",
-                said.label
-            ),
-        )
-        .into()),
-        Submission::OutOfTurn => Err(Problem::new(
-            StatusCode::CONFLICT,
-            "the answer before testing comes first, and is not accepted after a test; / continues",
-        )
-        .into()),
+        ),
+        Submission::Other(said) => conflict(format!(
+            "you already answered {:?}, perhaps in another tab; that answer is kept. / continues, /last changes it",
+            said.label
+        )),
+        Submission::OutOfTurn => conflict(
+            "the answer before testing comes first, and is not accepted after a test; / continues".to_owned(),
+        ),
         Submission::Unknown => {
-            Err(Problem::bad_request("no such label or item; go back and choose one of the buttons").into())
+            Problem::bad_request("no such label or item; go back and choose one of the buttons")
         }
-    }
+    };
+    Err(problem.into())
 }
 
 /// Runs a test program, whose result the page shows that follows.
@@ -409,7 +401,6 @@ async fn progress_stream(State(app): State<LabelsApp>, headers: HeaderMap) -> Re
     app.progress.stream()
 }
 
-/// Shows the progress of the judge of the plan.
 async fn status(State(app): State<LabelsApp>, headers: HeaderMap) -> Page {
     app.labels.organizer(&headers)?;
     Ok(page(pages::organizers("Judge", "/status/stream", &app.status.now().await?)))

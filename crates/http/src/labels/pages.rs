@@ -213,7 +213,6 @@ fn outcome(result: RunResult) -> &'static str {
     }
 }
 
-/// The subject of an item.
 fn subject(subject: &Subject) -> Markup {
     let language = match subject {
         Subject::Pair(pair) => pair.language.as_str(),
@@ -304,7 +303,6 @@ pub(super) fn organizers(title: &str, stream: &str, content: &str) -> Markup {
     )
 }
 
-/// Progress and agreement of the annotators.
 pub(super) fn overview(overview: &FormOverview) -> Markup {
     let minutes =
         |minutes: Option<f64>| minutes.map_or("–".to_owned(), |minutes| format!("{minutes:.1} min"));

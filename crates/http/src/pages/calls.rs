@@ -25,7 +25,6 @@ const MAX_DOCUMENTED_BYTES: usize = 400_000;
 /// Calls that are listed in place, and bytes of the longest line.
 const MAX_IN_PLACE: usize = 40;
 
-/// Callers and callees of a definition.
 pub(crate) async fn calls(State(app): State<App>, params: Params) -> Page {
     let is_in_place = is_fragment(&params);
     let way: Vec<Position> = params
@@ -181,9 +180,7 @@ impl CallsPage<'_> {
             .all("via")
             .iter()
             .fold(Params::default(), |params, via| params.and("via", via))
-            .with("tree", self.shown.name_of(hit.root))
-            .with("path", &hit.path)
-            .with("line", &hit.start_line.to_string())
+            .at(self.shown.name_of(hit.root), &hit.path, hit.start_line)
             .link("/calls");
         html! { a href=(address) title={ "Calls of " (hit.name) } { (text) } }
     }
@@ -199,9 +196,7 @@ impl CallsPage<'_> {
                     @let address = all[..at]
                         .iter()
                         .fold(Params::default(), |params, via| params.and("via", via))
-                        .with("tree", self.shown.name_of(*root))
-                        .with("path", path)
-                        .with("line", &line.to_string())
+                        .at(self.shown.name_of(*root), path, *line)
                         .link("/calls");
                     a href=(address) { @if let Some(hit) = &hit { (hit.name) } @else { (path) } }
                     span .separator aria-hidden="true" { "→" }

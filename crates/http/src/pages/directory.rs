@@ -36,7 +36,6 @@ pub(crate) async fn top_directory(
     directory(state, Path((name, String::new())), params).await
 }
 
-/// The files and directories in a directory.
 pub(crate) async fn directory(
     State(app): State<App>,
     Path((name, path)): Path<(String, String)>,

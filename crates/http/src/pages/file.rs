@@ -32,7 +32,6 @@ const LINES_BEFORE: usize = 20;
 /// Bytes of the HTML of the outline.
 const MAX_OUTLINE_BYTES: usize = 12_000;
 
-/// A file that can be shown.
 pub(super) enum ShownFile<'a> {
     Indexed(IndexedFile<'a>),
     Unindexed(UnindexedFile<'a>),
@@ -183,9 +182,7 @@ impl FilePage<'_> {
         let Place { tree: name, path, .. } = self.place;
         let unit = wanted.and_then(|line| self.tree.index.unit_at_in(self.root, path, line));
         let line = wanted.unwrap_or(1);
-        let position = |line: u32| {
-            Params::default().with("tree", name).with("path", path).with("line", &line.to_string())
-        };
+        let position = |line: u32| Params::default().at(name, path, line);
         html! {
             p .actions {
                 @if let Some(hit) = unit {
@@ -265,11 +262,7 @@ impl FilePage<'_> {
             let Some((index, text)) = declared.and_then(|index| Some((index, *all.get(index)?))) else {
                 continue;
             };
-            let position = Params::default()
-                .with("tree", name)
-                .with("path", path)
-                .with("line", &hit.start_line.to_string());
-            let address = position.link("/calls");
+            let address = Params::default().at(name, path, hit.start_line).link("/calls");
             links.entry(index).or_default().extend(words(text, own).into_iter().take(1).map(|range| Link {
                 range,
                 class: "refs",

@@ -60,12 +60,10 @@ impl Narrowing<'_> {
         }
     }
 
-    /// The same search without filters.
     pub(super) fn unfiltered(&self) -> Params {
         FILTERS.iter().fold(self.params.clone(), |params, (name, _)| params.without(name))
     }
 
-    /// Facets of the results, with links that narrow them.
     pub(super) fn facets(&self, facets: &Facets) -> Markup {
         let kinds: Vec<(String, String, usize)> = KINDS
             .iter()

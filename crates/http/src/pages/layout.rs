@@ -41,12 +41,10 @@ pub(super) fn script_address() -> &'static str {
     &SCRIPT_ADDRESS
 }
 
-/// A path as part of an address.
 pub(crate) fn path_text(path: &str) -> String {
     utf8_percent_encode(path, PATH).to_string()
 }
 
-/// A path of a tree as part of an address.
 pub(super) fn place(tree: &str, path: &str) -> String {
     format!("{}/{}", path_text(tree).replace('/', "%2F"), path_text(path))
 }

@@ -72,7 +72,7 @@ pub(crate) async fn history(
         let opened = app.related.get(&tree);
         let FileHistory { definitions, commits, n_commits } = opened.file_history(&tree, root, &path, MAX_COMMITS);
         let nothing = Params::default();
-        let position = |line: u32| nothing.with("tree", &name).with("path", &path).with("line", &line.to_string());
+        let position = |line: u32| nothing.at(&name, &path, line);
         let body = html! {
             div .columns {
                 main #main tabindex="-1" {
@@ -107,7 +107,6 @@ pub(crate) async fn history(
     Ok(Html(html.await?))
 }
 
-/// Commits by a query.
 pub(crate) async fn commits(State(app): State<App>, params: Params) -> Page {
     let found = find_commits(&app, &params).await?;
     let body = html! {

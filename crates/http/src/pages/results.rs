@@ -135,7 +135,6 @@ pub(crate) async fn search(State(app): State<App>, params: Params) -> Page {
     Ok(Html(html.await?))
 }
 
-/// Code like the code at a position.
 pub(crate) async fn similar(State(app): State<App>, params: Params) -> Page {
     params.only(&[&["path", "line"], &COMMON[..]].concat())?;
     let position = Position::read(&params, &app.trees)?;
@@ -197,7 +196,6 @@ fn framed(trees: &Trees, params: &Params, (title, is_focused): (&str, bool), bod
     )
 }
 
-/// The page while there is no index.
 fn building(progress: &Progress, params: &Params) -> Markup {
     html! {
         main #main tabindex="-1" data-building="1" {
@@ -214,7 +212,6 @@ fn building(progress: &Progress, params: &Params) -> Markup {
     }
 }
 
-/// Advice where nothing is found.
 fn no_results_advice(narrowing: &Narrowing, examples: &Examples) -> Markup {
     let unfiltered = narrowing.unfiltered();
     html! {
@@ -231,7 +228,6 @@ fn no_results_advice(narrowing: &Narrowing, examples: &Examples) -> Markup {
     }
 }
 
-/// Results of a request.
 pub(super) struct ResultsShown<'a> {
     pub trees: &'a Trees,
     pub params: &'a Params,
@@ -304,10 +300,7 @@ impl ResultsShown<'_> {
     fn result(&self, result: &ResultView, unit: &UnitView, hit: &Hit) -> Markup {
         let tree = self.name_of(hit.root);
         let address = |line: u32| file_address(self.params, tree, &result.path, line);
-        let position = Params::default()
-            .with("tree", tree)
-            .with("path", &result.path)
-            .with("line", &unit.start_line.to_string());
+        let position = Params::default().at(tree, &result.path, unit.start_line);
         let is_definition = matches!(unit.kind, "function" | "method" | "type");
         let file = result.path.rsplit('/').next().unwrap_or_default();
         html! {
@@ -457,7 +450,6 @@ pub(super) fn disjoint(ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.into_iter().map(rest).filter(|range| range.start < range.end).collect()
 }
 
-/// An error page.
 impl From<quarry_index::Error> for ProblemPage {
     fn from(error: quarry_index::Error) -> Self {
         Problem::from(error).into()

@@ -55,7 +55,6 @@ pub(super) fn start(trees: &Trees, params: &Params, current: &Current) -> Markup
     }
 }
 
-/// An age in words.
 fn ago(seconds: u64) -> String {
     match seconds {
         0..60 => "less than a minute ago".to_owned(),
@@ -65,7 +64,6 @@ fn ago(seconds: u64) -> String {
     }
 }
 
-/// Links to queries that find something.
 pub(super) fn suggestions(params: &Params, examples: &Examples) -> Markup {
     let link = |query: &str| params.with("q", query).link("/");
     let own = !examples.descriptions.is_empty();

@@ -50,7 +50,6 @@ pub(crate) struct Served {
     directories: Vec<TempDir>,
 }
 
-/// Options of starting a server.
 #[derive(Default)]
 pub(crate) struct Start<'a> {
     pub token: Option<&'a str>,
@@ -63,7 +62,6 @@ pub(crate) struct Start<'a> {
     pub max_open: Option<u64>,
 }
 
-/// An answer.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub status: u16,
@@ -76,13 +74,19 @@ impl Reply {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {self:?}"))
     }
 
+    #[track_caller]
+    pub(crate) fn check_problem(&self, status: u16, words: &str) {
+        let found = (self.status, self.header("content-type"));
+        assert_eq!(found, (status, Some("application/problem+json")), "{self:?}");
+        assert!(self.json()["detail"].as_str().unwrap().contains(words), "{self:?}");
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 }
 
-/// The directories of the user whose indexes are served.
 fn user(directories: &[TempDir]) -> UserDirectories {
     UserDirectories::below(&directories[0].path().join("user"))
 }

@@ -1,6 +1,7 @@
 //! Pages as a browser without scripts sees them.
 
 use quarry_http::CodeLink;
+use serde_json::json;
 
 use crate::fixture::{FILES, Start, serve, serve_all, serve_with};
 
@@ -60,9 +61,8 @@ fn filters_that_are_set_can_be_removed_one_by_one() {
     }
     assert!(!served.get("/?q=retry").body.contains("class=\"chosen\""));
     let nothing = served.get("/?q=zyzzyva&lang=rust&dir=src").body;
-    assert!(
-        nothing.contains("Nothing found") && nothing.contains("href=\"/?q=zyzzyva\">search without filters")
-    );
+    assert!(nothing.contains("Nothing found"));
+    assert!(nothing.contains("href=\"/?q=zyzzyva\">search without filters"));
 }
 
 #[test]
@@ -157,10 +157,8 @@ fn a_file_has_a_line_to_point_at() {
     assert!(page.contains("href=\"/raw/shop/src/retry.py\""));
     assert!(page.contains("href=\"https://forge.example/shop/src/retry.py#3\""));
     let raw = served.get("/raw/shop/src/retry.py");
-    assert_eq!(
-        (raw.header("content-type"), raw.body.as_str()),
-        (Some("text/plain; charset=utf-8"), FILES[0].1)
-    );
+    assert_eq!(raw.header("content-type"), Some("text/plain; charset=utf-8"));
+    assert_eq!(raw.body, FILES[0].1);
     assert!(raw.header("content-security-policy").unwrap().contains("sandbox"));
 }
 
@@ -186,10 +184,8 @@ fn related_places_and_their_commits_have_pages() {
     let page = served.get("/file/shop/src/wait.py?line=6").body;
     assert!(page.contains("href=\"/history/shop/src/wait.py\"") && page.contains("/related?"), "{page}");
     let related = served.get("/related?tree=shop&path=src/wait.py&line=6").body;
-    assert!(
-        related.contains("Related to <code>rest</code>") && related.contains("called by it"),
-        "{related}"
-    );
+    assert!(related.contains("Related to <code>rest</code>"), "{related}");
+    assert!(related.contains("called by it"), "{related}");
     assert!(related.contains("Wait a second longer") && related.contains("history of 1 commit"), "{related}");
     let of_pause = served.get("/related?name=pause").body;
     assert!(of_pause.contains("calls it") && !of_pause.contains("Wait a second longer"), "{of_pause}");
@@ -236,10 +232,8 @@ fn several_trees_are_one_ranking() {
     );
     let served = serve_all(&[("one", first), ("one", second)], Start::default());
     let both = served.get("/?q=connect+to+a+host").body;
-    assert!(
-        both.contains("/file/one/a.py?q=connect+to+a+host&amp;line=1")
-            && both.contains("/file/one-2/a.py?q=connect+to+a+host&amp;line=1")
-    );
+    assert!(both.contains("/file/one/a.py?q=connect+to+a+host&amp;line=1"));
+    assert!(both.contains("/file/one-2/a.py?q=connect+to+a+host&amp;line=1"));
     assert!(both.contains("tree=one-2"));
     let narrowed = served.get("/?q=connect+to+a+host&tree=one-2").body;
     assert!(!narrowed.contains("/file/one/a.py") && narrowed.contains("/file/one-2/a.py"));
@@ -294,10 +288,9 @@ fn exact_search_is_on_pages_and_in_the_api() {
     files.push(("notes.unknown", "first\npause for long\n"));
     let served = serve_with(&files, Start::default());
     let page = served.get("/?q=/pause%5C(6/").body;
-    assert!(
-        page.contains("<mark>pause</mark>") && page.contains("wait.py") && !page.contains("retry.py"),
-        "{page}"
-    );
+    assert!(page.contains("<mark>pause</mark>"), "{page}");
+    assert!(page.contains("wait.py"), "{page}");
+    assert!(!page.contains("retry.py"), "{page}");
     let page = served.get("/?q=%22pause%20for%22").body;
     assert!(page.contains("/file/shop/notes.unknown?q=%22pause+for%22&amp;line=2#L2"), "{page}");
     let file = served.get("/file/shop/notes.unknown?q=%22pause+for%22&line=2").body;
@@ -308,17 +301,16 @@ fn exact_search_is_on_pages_and_in_the_api() {
         found["results"].as_array().unwrap().iter().map(|result| result["path"].as_str().unwrap()).collect();
     assert_eq!(paths, ["src/retry.py"]);
     let wrong = served.get("/?q=%2Fa(%2F");
-    assert!(
-        wrong.status == 400 && wrong.body.contains("class=\"problem\"") && wrong.body.contains("^"),
-        "{wrong:?}"
-    );
+    assert!(wrong.status == 400, "{wrong:?}");
+    assert!(wrong.body.contains("class=\"problem\""), "{wrong:?}");
+    assert!(wrong.body.contains("^"), "{wrong:?}");
     let hint = served.get("/?q=file%3Aa.py").body;
     assert!(hint.contains("did you mean `path:`?"), "{hint}");
     let keys = served.get("/complete").json();
     let of =
         |key: &str| keys.as_array().unwrap().iter().find(|one| one["key"] == key).unwrap()["values"].clone();
-    assert_eq!(of("lang"), serde_json::json!(["python", "rust"]));
-    assert_eq!((of("path"), of("tree")), (serde_json::json!(["lib/", "src/"]), serde_json::json!(["shop"])));
+    assert_eq!(of("lang"), json!(["python", "rust"]));
+    assert_eq!((of("path"), of("tree")), (json!(["lib/", "src/"]), json!(["shop"])));
 }
 
 #[test]
@@ -340,10 +332,8 @@ fn a_file_is_among_directories_and_leads_to_definitions() {
     let page = served.get("/file/shop/src/wait.py").body;
     assert!(page.contains("<a class=def href=\"?line=1#L1\">"), "{page}");
     let directory = served.get("/dir/shop/src").body;
-    assert!(
-        directory.contains("0 directories, 2 files")
-            && directory.contains("/file/shop/src/wait.py?line=1#L1")
-    );
+    assert!(directory.contains("0 directories, 2 files"));
+    assert!(directory.contains("/file/shop/src/wait.py?line=1#L1"));
     let top = served.get("/dir/shop").body;
     assert!(top.contains("href=\"/dir/shop/lib\"") && !top.contains("ignored.py"), "{top}");
     assert_eq!(served.get("/dir/shop/none").status, 404);

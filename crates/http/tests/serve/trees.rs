@@ -28,7 +28,6 @@ fn serve_many(max_open: Option<u64>) -> Served {
     serve_all(&trees, Start { max_open, ..Start::default() })
 }
 
-/// The names and scores that a search finds.
 fn found(served: &Served, path: &str) -> Vec<(String, f64)> {
     let reply = served.get(path);
     assert_eq!(reply.status, 200, "{path}: {}", reply.body);

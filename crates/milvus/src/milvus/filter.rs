@@ -34,7 +34,6 @@ pub(super) fn is_in(column: &str, values: &[String]) -> String {
     format!("{column} in [{}]", values.join(", "))
 }
 
-/// A string in a filter.
 pub(super) fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

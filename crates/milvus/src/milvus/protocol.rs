@@ -1,6 +1,5 @@
 //! The messages of Milvus's gRPC API that are needed, with the needed fields.
 
-/// A name with a value.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Pair {
     #[prost(string, tag = "1")]
@@ -61,7 +60,6 @@ pub(super) struct CreateCollection {
     pub consistency_level: i32,
 }
 
-/// A request about a collection.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct CollectionRequest {
     #[prost(string, tag = "2")]
@@ -235,7 +233,6 @@ pub(super) struct Ids {
     pub str_id: Option<Strings>,
 }
 
-/// A column.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct FieldData {
     #[prost(int32, tag = "1")]

@@ -22,7 +22,6 @@ const DEPENDENCY_TABLES: [&str; 3] = ["dependencies", "dev-dependencies", "build
 /// Keys of `[package]` that are the same everywhere.
 const SHARED_KEYS: [&str; 5] = ["version", "edition", "rust-version", "license", "publish"];
 
-/// Checks the manifests of the workspace and of its crates.
 pub(super) fn check(tree: &Tree, rules: &Rules) -> Vec<Violation> {
     let mut found = Vec::new();
     let root = tree.text(ROOT).map(|text| read(ROOT, text, &mut found)).unwrap_or_default();

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{bail, ensure};
 use quarry_build::{Intents, draw_queries, for_each_query};
@@ -28,12 +27,7 @@ fn wanted() -> &'static str {
     Intents::builtin().categories().first().map_or("", |category| &category.name)
 }
 
-pub(super) fn write_form(
-    files: &[PathBuf],
-    out: &Path,
-    sample: usize,
-    seed: u64,
-) -> anyhow::Result<ExitCode> {
+pub(super) fn write_form(files: &[PathBuf], out: &Path, sample: usize, seed: u64) -> anyhow::Result<()> {
     ensure!(sample > 0, "--sample 0: expected a number of queries");
     let mut queries = BTreeSet::new();
     for file in files {
@@ -69,7 +63,7 @@ pub(super) fn write_form(
         counted(queries.len(), "query"),
         beside.display()
     ));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 #[derive(Debug, Serialize)]
@@ -128,7 +122,7 @@ fn majority(labels: &BTreeMap<String, Vec<Option<bool>>>) -> (Vec<(&str, bool)>,
     (agreed, disputed)
 }
 
-pub(super) fn report(forms: &[PathBuf], layout: &LayoutArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn report(forms: &[PathBuf], layout: &LayoutArgs) -> anyhow::Result<()> {
     let names: Vec<&str> =
         Intents::builtin().categories().iter().map(|category| category.name.as_str()).collect();
     let expected = format!("one of {}, or nothing", names.join(", "));
@@ -167,8 +161,7 @@ pub(super) fn report(forms: &[PathBuf], layout: &LayoutArgs) -> anyhow::Result<E
         alpha: krippendorff_alpha(&ratings, Level::Nominal).filter(|_| forms.len() > 1),
         rules: Scores::new(&truth, &by_rules),
     };
-    layout.print(&report, || sections(&report))?;
-    Ok(ExitCode::SUCCESS)
+    layout.print(&report, || sections(&report))
 }
 
 fn sections(report: &StudyReport) -> Sections {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use quarry_index::Filter;
-use quarry_session::context::{ContextRequest, Weights, context, file_tokens};
+use quarry_session::context::{ContextRequest, context, file_tokens};
 use quarry_session::outline::outline;
 use quarry_session::{Snapshot, TOKENIZER, Tree, count_tokens};
 use quarry_text::counted;
@@ -103,7 +103,6 @@ pub fn run(mut args: ContextArgs) -> anyhow::Result<ExitCode> {
                 filter: &Filter::default(),
                 ranking: &snapshot.defaults.ranking,
                 max_tokens: args.tokens,
-                weights: Weights::default(),
                 prefixes: &tree.prefixes(),
             },
         )?;

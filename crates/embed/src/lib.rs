@@ -5,6 +5,7 @@ mod many;
 mod reranker;
 pub mod shipped;
 pub mod static_model;
+mod thesaurus;
 mod token_match;
 pub mod vocabulary;
 mod word_vectors;
@@ -18,6 +19,7 @@ pub use cache::cached::CachedVectors;
 pub use many::{Side, embed_many};
 pub use reranker::{WithCrossEncoder, WithReranker, WithStoredReranker};
 pub use static_model::StaticModel;
+pub use thesaurus::{Meaning, meanings};
 pub use token_match::QueryTokens;
 
 /// A matrix of row vectors, one row per text, L2-normalized (a zero row if the text held nothing known), unless
@@ -84,6 +86,10 @@ pub trait Embedder: Send + Sync {
     /// This model, if it gives texts several vectors: only these can be used then.
     fn token_embedder(&self) -> Option<&dyn TokenEmbedder> {
         None
+    }
+    /// Returns true if the vector of a text is the sum of those of its words.
+    fn adds_words(&self) -> bool {
+        false
     }
     /// A slower model that re-ranks the first results of a search ([`WithReranker`], [`WithStoredReranker`]). The first call
     /// may load it.

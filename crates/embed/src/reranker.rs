@@ -15,6 +15,10 @@ macro_rules! vectors_of {
             self.$field.dimension()
         }
 
+        fn adds_words(&self) -> bool {
+            self.$field.adds_words()
+        }
+
         fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
             self.$field.embed_queries(texts)
         }

@@ -279,6 +279,10 @@ impl Embedder for StaticModel {
         self.parts().dimension
     }
 
+    fn adds_words(&self) -> bool {
+        true
+    }
+
     fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
         Ok(self.embed(texts, |parts, text, row| parts.query(text, row)))
     }

@@ -10,6 +10,7 @@ use simsimd::SpatialSimilarity;
 
 use crate::StaticModel;
 use crate::static_model::Parts;
+use crate::thesaurus::Meaning;
 use crate::word_vectors::WordVectors;
 
 /// Distinct tokens of texts that one thread compares with a query: enough to pay for handing them out.
@@ -21,10 +22,15 @@ const TEXTS_PER_TASK: usize = 64;
 /// Weight of the static model in the cosine of two tokens that have a word vector, too.
 const STATIC_SHARE: f32 = 0.5;
 
+/// Weight of the cosine of a word that programmers write for one of the query.
+const MEANING_SHARE: f32 = 0.9;
+
 /// The tokens of a query, to be compared with texts.
 pub struct QueryTokens<'a> {
     parts: Parts<'a>,
     words: Option<WordVectors<'a>>,
+    /// The tokens of the query itself.
+    ids: Vec<u32>,
     tokens: Vec<QueryToken<'a>>,
 }
 
@@ -33,6 +39,8 @@ struct QueryToken<'a> {
     word: Option<Row<'a>>,
     /// Its share of the query, from the length of its vector: its weight in the model.
     weight: f32,
+    /// The token that it may stand for, by its position.
+    stands_for: Option<usize>,
 }
 
 /// A vector in 8 bits.
@@ -82,21 +90,37 @@ impl StaticModel {
             }
         });
         let mut tokens: Vec<QueryToken> = ids
-            .into_iter()
-            .map(|id| {
+            .iter()
+            .map(|&id| {
                 let (row, scale) = parts.query_row(id as usize);
                 let row = Row::new(row);
                 let word = words.and_then(|words| words.row(id as usize)).map(Row::new);
-                QueryToken { weight: row.length * scale, row, word }
+                QueryToken { weight: row.length * scale, row, word, stands_for: None }
             })
             .collect();
         let total: f32 = tokens.iter().map(|token| token.weight).sum();
         tokens.iter_mut().for_each(|token| token.weight *= inverse(total));
-        QueryTokens { parts, words, tokens }
+        QueryTokens { parts, words, ids, tokens }
     }
 }
 
 impl QueryTokens<'_> {
+    /// Also compares the words that programmers write for those of the query, which count for the cosine of these.
+    pub fn with_meanings(mut self, meanings: &[Meaning]) -> Self {
+        let tokenizer = self.parts.tokenizer;
+        for Meaning { word, code_words } in meanings {
+            let mut first = None;
+            tokenizer.tokens(word, |id, _| first = first.or(Some(id)));
+            let stands_for = self.ids.iter().position(|id| Some(*id) == first);
+            tokenizer.tokens(code_words, |id, _| {
+                let row = Row::new(self.parts.document_row(id as usize));
+                let word = self.words.and_then(|words| words.row(id as usize)).map(Row::new);
+                self.tokens.push(QueryToken { row, word, weight: 0.0, stands_for });
+            });
+        }
+        self
+    }
+
     /// For each text the weighted mean, over the tokens of the query, of the best cosine with a token of the text: -1 to
     /// 1, greater is closer; 0 where either has no token. The texts are what [`StaticModel::token_ids`] gave; a token that
     /// the model does not have is left out.
@@ -156,6 +180,11 @@ impl QueryTokens<'_> {
         for number in text.iter().filter_map(|&id| ids.number(id)) {
             for (best, &cosine) in best.iter_mut().zip(&cosines[number * n..][..n]) {
                 *best = best.max(cosine);
+            }
+        }
+        for (position, token) in self.tokens.iter().enumerate() {
+            if let Some(of) = token.stands_for {
+                best[of] = best[of].max(MEANING_SHARE * best[position]);
             }
         }
         best

@@ -407,14 +407,7 @@ impl Workspace {
         let index = &tree.index;
         let found = context::context(
             index,
-            &ContextRequest {
-                query,
-                filter,
-                ranking: &snapshot.defaults.ranking,
-                max_tokens,
-                weights: context::Weights::default(),
-                prefixes,
-            },
+            &ContextRequest { query, filter, ranking: &snapshot.defaults.ranking, max_tokens, prefixes },
         )?;
         let shown = found.shown.iter().map(|unit| SearchedUnit::new(tree, &index.unit(*unit))).collect();
         let tokens = || Tokens {

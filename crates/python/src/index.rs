@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use quarry_index::{Filter, Hit, Outdated, Update};
 use quarry_related::{Background, Kind, Question, RelatedError, Subject};
-use quarry_session::context::{ContextRequest, Weights, context};
+use quarry_session::context::{ContextRequest, context};
 use quarry_session::models::Rerank;
 use quarry_session::outline::outline;
 use quarry_session::settings::{SearchDefaults, Settings};
@@ -286,7 +286,6 @@ impl Index {
                 filter: &filter,
                 ranking: &snapshot.defaults.ranking,
                 max_tokens: tokens,
-                weights: Weights::default(),
                 prefixes: &tree.prefixes(),
             };
             let found = context(&tree.index, &request)?;

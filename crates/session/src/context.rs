@@ -1,13 +1,9 @@
 //! The code that answers a query within a budget of tokens: whole functions first, then the signatures of what belongs to
 //! them, each line once, with files and line numbers.
 //!
-//! Functions are chosen by expected gain per token. The gain of the result of rank r is r to the power of -[`decay`], its
-//! cost the number of its tokens to the power of [`thrift`]; the best one that still fits is taken until none does. Imports
-//! are not shown. The weights are chosen by `quarry eval repo-search --policy`, cross-validated by repository
-//! (`bench/fit_context.py`).
-//!
-//! [`decay`]: Weights::decay
-//! [`thrift`]: Weights::thrift
+//! Functions are chosen by expected gain per token: the gain of the result of rank r is 1/r, its cost the square root of its
+//! number of tokens; the best one that still fits is taken until none does. Imports are not shown. Both powers were the
+//! best of seven pairs by `quarry eval repo-search --policy context`, cross-validated by repository.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -33,21 +29,6 @@ const CALLERS: usize = 3;
 /// Approximate tokens of a signature and its position: with fewer left, callers are not searched for.
 const SIGNATURE_TOKENS: usize = 40;
 
-/// Weights of the choice of functions.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Weights {
-    /// Decay of the gain with the rank, 0 or more.
-    pub decay: f64,
-    /// Penalty of long functions, 0 (none) to 1 (by tokens).
-    pub thrift: f64,
-}
-
-impl Default for Weights {
-    fn default() -> Self {
-        Self { decay: 1.0, thrift: 0.5 }
-    }
-}
-
 /// The requested code.
 #[derive(Debug, Clone)]
 pub struct ContextRequest<'a> {
@@ -58,7 +39,6 @@ pub struct ContextRequest<'a> {
     pub ranking: &'a RankingWeights,
     /// Maximum number of tokens of the answer ([`count_tokens`]).
     pub max_tokens: usize,
-    pub weights: Weights,
     /// Prefix of the paths of each of the searched paths, by number; empty for none.
     pub prefixes: &'a [String],
 }
@@ -116,7 +96,7 @@ impl Candidate {
 /// # Errors
 /// When the query has no word, the model fails, or the index cannot be read.
 pub fn context(index: &Index, request: &ContextRequest) -> Result<Context, Error> {
-    let ContextRequest { query, filter, ranking, max_tokens, weights, prefixes } = request;
+    let ContextRequest { query, filter, ranking, max_tokens, prefixes } = request;
     let ranking = (*ranking).clone();
     let response = index.search(&SearchRequest { query, limit: CANDIDATES, ranking, filter })?;
     let (confident, confidence) = (response.is_confident(None), response.confidence);
@@ -125,7 +105,7 @@ pub fn context(index: &Index, request: &ContextRequest) -> Result<Context, Error
         return Ok(Context { text, confident: Some(false), confidence, shown: Vec::new() });
     }
     let candidates = candidates(index, &response.hits, prefixes);
-    let chosen = choose(&candidates, *max_tokens, *weights);
+    let chosen = choose(&candidates, *max_tokens);
     let mut pieces: Vec<(usize, String)> =
         chosen.iter().map(|position| (*position, candidates[*position].text())).collect();
     let mut left =
@@ -257,10 +237,10 @@ fn candidate(index: &Index, hit: &Hit, text: &SourceText, prefixes: &[String]) -
 }
 
 /// The positions of the candidates that are shown, ascending: greedily those with the largest gain per cost that still fit.
-fn choose(candidates: &[Candidate], max_tokens: usize, weights: Weights) -> Vec<usize> {
+fn choose(candidates: &[Candidate], max_tokens: usize) -> Vec<usize> {
     let value = |position: usize| {
         let (rank, candidate) = ((position + 1) as f64, &candidates[position]);
-        rank.powf(-weights.decay) / (candidate.n_tokens as f64).max(1.0).powf(weights.thrift)
+        1.0 / (rank * (candidate.n_tokens as f64).max(1.0).sqrt())
     };
     let mut order: Vec<usize> = (0..candidates.len()).collect();
     order.sort_by(|a, b| value(*b).total_cmp(&value(*a)));
@@ -380,9 +360,8 @@ mod tests {
 
     fn ask(index: &Index, query: &str, max_tokens: usize) -> Context {
         let (filter, ranking) = (Filter::default(), RankingWeights::default());
-        let weights = Weights::default();
         let (filter, ranking) = (&filter, &ranking);
-        let request = ContextRequest { query, filter, ranking, max_tokens, weights, prefixes: &[] };
+        let request = ContextRequest { query, filter, ranking, max_tokens, prefixes: &[] };
         context(index, &request).unwrap()
     }
 

@@ -18,6 +18,7 @@ mod script;
 mod spelling;
 mod stems;
 mod stop_words;
+mod table;
 
 pub use causes::with_causes;
 pub use escape::{changes_direction, escaped, harmless, needs_escape, printable};
@@ -26,6 +27,7 @@ pub use nearest::{did_you_mean, did_you_mean_or_all, edits_within, misspelled, n
 pub use plural::{counted, plural};
 pub use script::runs_by_script;
 pub use stop_words::{is_language_name, is_stop_word};
+pub use table::find_in_table;
 
 /// The identifiers of a text in order: maximal runs of letters, digits and `_`, in any script.
 pub fn identifiers(text: &str) -> impl Iterator<Item = &str> {

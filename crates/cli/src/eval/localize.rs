@@ -14,7 +14,7 @@ use quarry_eval::reading::trees::ask_issues;
 use quarry_index::{Filter, Index, RankingWeights};
 use quarry_metrics::significance::Bootstrap;
 use quarry_metrics::table::{Sections, Table};
-use quarry_session::context::{ContextRequest, Weights, context};
+use quarry_session::context::{ContextRequest, context};
 use quarry_text::counted;
 use quarry_walk::FileFlags;
 use serde::Serialize;
@@ -144,7 +144,6 @@ fn shown_units(index: &Index, text: &str, max_tokens: usize) -> Result<Vec<usize
         filter: &filter,
         ranking: &RankingWeights::default(),
         max_tokens,
-        weights: Weights::default(),
         prefixes: &[],
     };
     Ok(context(index, &request)?.shown)

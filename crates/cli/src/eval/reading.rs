@@ -16,7 +16,7 @@ use quarry_index::{Filter, Index, RankingWeights};
 use quarry_mcp::{Call, Workspace};
 use quarry_metrics::significance::Bootstrap;
 use quarry_metrics::table::{Sections, Table};
-use quarry_session::context::{ContextRequest, Weights, context};
+use quarry_session::context::{ContextRequest, context};
 use quarry_session::outline::outline;
 use quarry_session::{MeasuredSearch, OpenChoice, TOKENIZER, count_tokens};
 use quarry_text::query_terms;
@@ -202,7 +202,6 @@ impl Policy for ContextPolicy<'_> {
                 filter: &Filter::default(),
                 ranking: self.ranking,
                 max_tokens,
-                weights: Weights::default(),
                 prefixes: &[],
             };
             match context(self.index, &request) {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::ScoreParts;
 
 /// Names of the features of a query, in the order of [`QueryFeatures`].
-pub const QUERY_FEATURES: [&str; 17] = [
+pub const QUERY_FEATURES: [&str; 18] = [
     "log_words",
     "single_word",
     "symbols",
@@ -35,17 +35,19 @@ pub const QUERY_FEATURES: [&str; 17] = [
     "max_directory",
     "max_stem_squared",
     "max_type_name_squared",
+    "with_meaning",
 ];
 
 /// The wording of a query and how well names match it; each value is about 0 to 1 except the logarithm.
 pub type QueryFeatures = [f32; QUERY_FEATURES.len()];
 
 /// Names of the features of a unit, in the order of [`UnitFeatures`].
-pub const UNIT_FEATURES: [&str; 17] = [
+pub const UNIT_FEATURES: [&str; 18] = [
     "lexical_share",
     "lexical_share_squared",
     "token_similarity",
-    "dense_share",
+    "meaning_similarity",
+    "meaning_share",
     "file_lexical_share",
     "file_dense_share",
     "coverage",
@@ -87,6 +89,8 @@ pub struct QueryMatches {
     pub coverage: f32,
     /// Maximum cosine of a candidate.
     pub cosine: f32,
+    /// Share of its words that are in the thesaurus.
+    pub with_meaning: f32,
     /// Matches of names among the candidates.
     pub names: NameMatches,
 }
@@ -121,6 +125,7 @@ pub fn query_features(text: &str, matches: &QueryMatches) -> QueryFeatures {
         directory,
         stem * stem,
         type_name * type_name,
+        matches.with_meaning,
     ]
 }
 
@@ -147,8 +152,10 @@ pub struct UnitMatches {
     pub lexical_share: f32,
     /// Coverage of the query's words by its own, by meaning, -1 to 1: [`quarry_embed::QueryTokens::similarities`].
     pub token_similarity: f32,
-    /// Cosine relative to the best unit, at least 0.
-    pub dense_share: f32,
+    /// The same with the words that programmers write for those of the query.
+    pub meaning_similarity: f32,
+    /// Cosine with the query and these words relative to the best unit, at least 0.
+    pub meaning_share: f32,
     /// BM25F of its file relative to the best file.
     pub file_lexical_share: f32,
     /// Best cosine of its file relative to the best file, at least 0.
@@ -178,7 +185,8 @@ impl UnitMatches {
             self.lexical_share,
             self.lexical_share.powi(2),
             self.token_similarity,
-            self.dense_share,
+            self.meaning_similarity,
+            self.meaning_share,
             self.file_lexical_share,
             self.file_dense_share,
             self.coverage,
@@ -389,6 +397,7 @@ mod tests {
             known: 1.0,
             coverage: 0.5,
             cosine: 0.5,
+            with_meaning: 0.2,
             names: NameMatches { stem, type_name: stem, name: stem, directory: 0.0 },
         };
         let probability =

@@ -113,6 +113,7 @@ impl Index {
         let matches = QueryMatches {
             known: signals.lexical.known,
             coverage: maximum(&mut candidates.iter().map(|candidate| candidate.parts.coverage)),
+            with_meaning: signals.meanings.len() as f32 / query.text.split_whitespace().count().max(1) as f32,
             cosine: maximum(&mut candidates.iter().map(|candidate| candidate.parts.dense)),
             names: NameMatches {
                 stem: maximum(&mut path_matches.values().map(|matched| matched.stem)),
@@ -130,8 +131,14 @@ impl Index {
         let vocabulary = StaticModel::builtin();
         let texts: Vec<&[u16]> =
             candidates.iter().map(|candidate| self.table.tokens(&self.table.units[candidate.unit])).collect();
-        let token_similarities = vocabulary.query_words(&reading.text).similarities(&texts);
-        let best = [&lexical.texts, dense, &lexical.groups, dense_of_files].map(|scores| max_or_one(scores));
+        let query = vocabulary.query_words(&reading.text);
+        let token_similarities = query.similarities(&texts);
+        let query = query.with_meanings(&signals.meanings);
+        let meaning_similarities =
+            if signals.meanings.is_empty() { token_similarities.clone() } else { query.similarities(&texts) };
+        let by_meaning = signals.by_meaning.as_ref().unwrap_or(dense);
+        let best =
+            [&lexical.texts, by_meaning, &lexical.groups, dense_of_files].map(|scores| max_or_one(scores));
         let mut order: Vec<usize> = (0..candidates.len()).collect();
         order.sort_by(|&a, &b| {
             let (a, b) = (&candidates[a], &candidates[b]);
@@ -144,15 +151,17 @@ impl Index {
             ranks[number] = *seen;
             *seen += 1;
         }
-        for ((candidate, rank_in_file), token_similarity) in
-            candidates.iter_mut().zip(ranks).zip(token_similarities)
+        let similarities = token_similarities.into_iter().zip(meaning_similarities);
+        for ((candidate, rank_in_file), (token_similarity, meaning_similarity)) in
+            candidates.iter_mut().zip(ranks).zip(similarities)
         {
             let record = &self.table.units[candidate.unit];
             let file = self.file_of_unit[candidate.unit];
             candidate.features = UnitMatches {
                 lexical_share: lexical.texts[candidate.unit] / best[0],
                 token_similarity,
-                dense_share: dense[candidate.unit].max(0.0) / best[1],
+                meaning_similarity,
+                meaning_share: by_meaning[candidate.unit].max(0.0) / best[1],
                 file_lexical_share: lexical.groups[file as usize] / best[2],
                 file_dense_share: dense_of_files[file as usize].max(0.0) / best[3],
                 coverage: candidate.parts.coverage,

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use quarry_embed::Meaning;
 use quarry_text::query_terms;
 
 use crate::index::hit::ScoreParts;
@@ -108,6 +109,10 @@ pub(crate) struct Signals {
     pub dense: Vec<f32>,
     /// The best cosine of each file.
     pub dense_of_files: Vec<f32>,
+    /// What programmers write for the words of the query.
+    pub meanings: Vec<Meaning>,
+    /// Cosine of each unit with the query and its meanings; `None` without any.
+    pub by_meaning: Option<Vec<f32>>,
     /// Weight of the cosine in a score.
     pub dense_weight: f32,
     /// The units with the best `words`, unordered.

@@ -3,11 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use quarry_embed::StaticModel;
+use quarry_embed::{Meaning, StaticModel, meanings, normalize};
 use quarry_text::query_terms;
 use quarry_walk::FileFlags;
 use rayon::prelude::*;
 
+use crate::index::Dense;
 use crate::lexical::Groups;
 use crate::ranking::fusion::{Fusion, convex_combination, max_or_one};
 use crate::ranking::intent::UnitFeatures;
@@ -33,6 +34,10 @@ const N_BY_MEANING: usize = 100;
 
 /// Number of units that are compared word by word for that: the closest by vectors.
 const N_COMPARED: usize = 2_000;
+
+/// Weight of the cosine with the meanings of the query's words where topics are concerned: names and files have words of
+/// their own.
+const RULES_SHARE: f32 = 0.25;
 
 /// Files per task: enough to outweigh the cost of distributing them.
 const FILES_PER_TASK: usize = 1 << 12;
@@ -356,20 +361,35 @@ impl Index {
         let allowed = self.allowed(request.filter);
         let reading = self.read_query(request.query, allowed.as_deref())?;
         let terms = query_terms(&reading.text);
+        let meanings = if rules::is_symbol(&reading.text) { Vec::new() } else { meanings(&reading.text) };
         let ranking = &request.ranking;
         let groups = Groups { of_text: &self.file_of_unit, lengths: &self.file_lengths };
         let score_dense = || match &self.dense {
             Some(dense) => {
                 let vectors = dense.embedder.embed_queries(&[reading.text.as_str()])?;
-                Ok::<_, Error>((dense.matrix.similarities(&vectors.values)?, ranking.dense_weight))
+                let by_meaning = if meanings.is_empty() || !dense.embedder.adds_words() {
+                    None
+                } else {
+                    let vector = with_meanings(&vectors.values, &reading.text, &meanings, dense)?;
+                    Some(dense.matrix.similarities(&vector)?)
+                };
+                let found = dense.matrix.similarities(&vectors.values)?;
+                Ok::<_, Error>((found, by_meaning, ranking.dense_weight))
             }
-            None => Ok((vec![0.0; self.n_units()], 0.0)),
+            None => Ok((vec![0.0; self.n_units()], None, 0.0)),
         };
         let (lexical, dense) =
             rayon::join(|| self.lexical.scores(&terms, &ranking.bm25f, groups), score_dense);
-        let (mut lexical, (mut dense, dense_weight)) = (lexical?, dense?);
+        let (mut lexical, (mut dense, mut by_meaning, dense_weight)) = (lexical?, dense?);
         hide(&mut lexical.texts, allowed.as_deref());
         hide(&mut dense, allowed.as_deref());
+        if let Some(cosines) = &mut by_meaning {
+            hide(cosines, allowed.as_deref());
+            dense
+                .iter_mut()
+                .zip(&*cosines)
+                .for_each(|(cosine, other)| *cosine += RULES_SHARE * (other - *cosine));
+        }
         let dense_of_files = self.best_of_files(&dense);
         let fusion = Fusion::new(&lexical.texts, &dense, dense_weight);
         let of_files = convex_combination(&lexical.groups, &dense_of_files, dense_weight);
@@ -387,10 +407,9 @@ impl Index {
             found.extend(others.into_iter().take(N_CANDIDATES));
         }
         let known: HashSet<usize> = found.iter().map(|(unit, _)| *unit).collect();
-        let by_meaning = self.closest(&reading.text, &dense);
-        found.extend(
-            by_meaning.into_iter().filter(|unit| !known.contains(unit)).map(|unit| (unit, words(unit))),
-        );
+        let closest = self.closest(&reading.text, &meanings, by_meaning.as_ref().unwrap_or(&dense));
+        found
+            .extend(closest.into_iter().filter(|unit| !known.contains(unit)).map(|unit| (unit, words(unit))));
         let (candidates, words): (Vec<usize>, Vec<f32>) = found.into_iter().unzip();
         let best = max_or_one(&words);
         let asks_for_tests = asks_for_tests(request.query);
@@ -400,6 +419,8 @@ impl Index {
             lexical,
             dense,
             dense_of_files,
+            by_meaning,
+            meanings,
             dense_weight,
             candidates,
             words,
@@ -409,14 +430,14 @@ impl Index {
     }
 
     /// The units closest in meaning to a query, best first: none without vectors, or for a symbol.
-    fn closest(&self, query: &str, dense: &[f32]) -> Vec<usize> {
+    fn closest(&self, query: &str, meanings: &[Meaning], dense: &[f32]) -> Vec<usize> {
         if self.dense.is_none() || rules::is_symbol(query) {
             return Vec::new();
         }
         let near = best(self.n_units(), N_COMPARED, |unit| dense[unit]);
         let texts: Vec<&[u16]> =
             near.iter().map(|(unit, _)| self.table.tokens(&self.table.units[*unit])).collect();
-        let by_word = StaticModel::builtin().query_words(query).similarities(&texts);
+        let by_word = StaticModel::builtin().query_words(query).with_meanings(meanings).similarities(&texts);
         let mut near: Vec<(usize, f32)> =
             near.iter().zip(by_word).map(|((unit, cosine), by_word)| (*unit, cosine + by_word)).collect();
         near.sort_unstable_by(better_first);
@@ -458,4 +479,16 @@ impl Index {
     fn hit_of(&self, candidate: &Candidate) -> Hit {
         self.hit(candidate.unit, candidate.score, candidate.parts)
     }
+}
+
+/// The vector of a query moved towards the words that programmers write for its own, the more of them the farther.
+fn with_meanings(query: &[f32], text: &str, meanings: &[Meaning], dense: &Dense) -> Result<Vec<f32>, Error> {
+    let words: Vec<&str> = meanings.iter().map(|meaning| meaning.code_words).collect();
+    let words = dense.embedder.embed_queries(&[words.join(" ").as_str()])?;
+    let n_words = text.split_whitespace().count().max(1);
+    let share = (meanings.len() as f32 / n_words as f32).sqrt();
+    let mut sum: Vec<f32> =
+        query.iter().zip(&words.values).map(|(query, meaning)| query + share * meaning).collect();
+    normalize(&mut sum);
+    Ok(sum)
 }

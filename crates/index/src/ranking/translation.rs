@@ -4,11 +4,9 @@
 //! word, in the order of bytes. `bench/query_table.py` makes it. It has no English word, so that an English query is as it was
 //! typed.
 
-use std::cmp::Ordering;
 use std::ops::Range;
 
-use memchr::{memchr, memrchr};
-use quarry_text::{identifiers, lower_case, parts, query_terms, runs_by_script};
+use quarry_text::{find_in_table, identifiers, lower_case, parts, query_terms, runs_by_script};
 
 use crate::{Error, Index};
 
@@ -131,20 +129,7 @@ fn cut<'q>(run: &'q str, words: &mut Vec<Word<'q>>) {
 
 /// Translation of a word in lower case, by the table.
 fn english(word: &str) -> Option<&'static str> {
-    let table = TABLE.as_bytes();
-    let (mut from, mut to) = (0, table.len());
-    while from < to {
-        let middle = usize::midpoint(from, to);
-        let start = memrchr(b'\n', &table[from..middle]).map_or(from, |end| from + end + 1);
-        let end = memchr(b'\n', &table[middle..to]).map_or(to, |end| middle + end);
-        let (found, english) = TABLE[start..end].split_once('\t')?;
-        match found.cmp(word) {
-            Ordering::Equal => return Some(english),
-            Ordering::Less => from = end + 1,
-            Ordering::Greater => to = start,
-        }
-    }
-    None
+    find_in_table(TABLE, word)
 }
 
 #[cfg(test)]

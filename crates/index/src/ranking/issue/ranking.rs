@@ -223,6 +223,8 @@ impl Index {
             lexical,
             dense,
             dense_of_files,
+            by_meaning: None,
+            meanings: Vec::new(),
             dense_weight: if self.dense.is_some() { ranking.dense_weight } else { 0.0 },
             words: vec![0.0; units.len()],
             candidates: units,

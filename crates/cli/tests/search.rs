@@ -489,7 +489,10 @@ fn several_paths_are_ranked_together() {
     let (other, tree) = (other.to_str().unwrap(), tree.to_str().unwrap());
     let search = |arguments: &[&str]| {
         let paths = ["../other", "net.py", "http", "http", "http/header.py", other];
-        fixture.run(&[&["search", "open a socket", "--threshold", "0"], &paths[..], arguments].concat())
+        fixture.run(
+            &[&["search", "open a socket and split", "--threshold", "0"], &paths[..], arguments]
+                .concat(),
+        )
     };
     let answer: Value = serde_json::from_slice(&search(&["--json"]).stdout).unwrap();
     assert!(answer.get("root").is_none(), "{answer}");

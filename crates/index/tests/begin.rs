@@ -180,6 +180,10 @@ impl Embedder for SlowModel {
         self.model.dimension()
     }
 
+    fn adds_words(&self) -> bool {
+        self.model.adds_words()
+    }
+
     fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
         self.model.embed_queries(texts)
     }

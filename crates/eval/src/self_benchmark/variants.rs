@@ -164,6 +164,10 @@ impl Embedder for Shortened {
         self.dimension
     }
 
+    fn adds_words(&self) -> bool {
+        self.inner.adds_words()
+    }
+
     fn embed_queries(&self, texts: &[&str]) -> Result<Vectors, EmbedError> {
         Ok(self.cut(&self.inner.embed_queries(texts)?))
     }

@@ -534,7 +534,7 @@ fn several_paths_are_ranked_together() {
     fixture.check_error("search open a socket net.py", "in quotes: \"open a socket\"");
     fixture.check_error("search socket net.py http --index x", "one path");
     // Without a cache as well.
-    let in_memory = fixture.run_without_cache("search 'open a socket' http net.py ../other -l -k 9");
+    let in_memory = fixture.run_without_cache("search 'open a socket and split' http net.py ../other -l -k 9");
     assert_eq!(stdout(&in_memory).lines().count(), 3, "{}", stderr(&in_memory));
 }
 

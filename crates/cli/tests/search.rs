@@ -490,8 +490,7 @@ fn several_paths_are_ranked_together() {
     let search = |arguments: &[&str]| {
         let paths = ["../other", "net.py", "http", "http", "http/header.py", other];
         fixture.run(
-            &[&["search", "open a socket and split", "--threshold", "0"], &paths[..], arguments]
-                .concat(),
+            &[&["search", "open a socket and split", "--threshold", "0"], &paths[..], arguments].concat(),
         )
     };
     let answer: Value = serde_json::from_slice(&search(&["--json"]).stdout).unwrap();
@@ -534,7 +533,8 @@ fn several_paths_are_ranked_together() {
     fixture.check_error("search open a socket net.py", "in quotes: \"open a socket\"");
     fixture.check_error("search socket net.py http --index x", "one path");
     // Without a cache as well.
-    let in_memory = fixture.run_without_cache("search 'open a socket and split' http net.py ../other -l -k 9");
+    let in_memory =
+        fixture.run_without_cache("search 'open a socket and split' http net.py ../other -l -k 9");
     assert_eq!(stdout(&in_memory).lines().count(), 3, "{}", stderr(&in_memory));
 }
 

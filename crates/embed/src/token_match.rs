@@ -29,18 +29,32 @@ const MEANING_SHARE: f32 = 0.9;
 pub struct QueryTokens<'a> {
     parts: Parts<'a>,
     words: Option<WordVectors<'a>>,
-    /// The tokens of the query itself.
-    ids: Vec<u32>,
     tokens: Vec<QueryToken<'a>>,
 }
 
 struct QueryToken<'a> {
-    row: Row<'a>,
-    word: Option<Row<'a>>,
+    id: u32,
+    token: Token<'a>,
     /// Its share of the query, from the length of its vector: its weight in the model.
     weight: f32,
-    /// The token that it may stand for, by its position.
-    stands_for: Option<usize>,
+    /// The tokens of what programmers write for its word.
+    meanings: Vec<Token<'a>>,
+}
+
+/// The vectors of a token: that of the model, and its word vector.
+struct Token<'a> {
+    row: Row<'a>,
+    word: Option<Row<'a>>,
+}
+
+impl Token<'_> {
+    fn cosine(&self, other: &Self) -> f32 {
+        let cosine = self.row.cosine(&other.row);
+        match (&self.word, &other.word) {
+            (Some(a), Some(b)) => STATIC_SHARE * cosine + (1.0 - STATIC_SHARE) * a.cosine(b),
+            _ => cosine,
+        }
+    }
 }
 
 /// A vector in 8 bits.
@@ -90,45 +104,67 @@ impl StaticModel {
             }
         });
         let mut tokens: Vec<QueryToken> = ids
-            .iter()
-            .map(|&id| {
+            .into_iter()
+            .map(|id| {
                 let (row, scale) = parts.query_row(id as usize);
-                let row = Row::new(row);
-                let word = words.and_then(|words| words.row(id as usize)).map(Row::new);
-                QueryToken { weight: row.length * scale, row, word, stands_for: None }
+                let (row, word) = (Row::new(row), word_row(words, id as usize));
+                let weight = row.length * scale;
+                QueryToken { id, token: Token { row, word }, weight, meanings: Vec::new() }
             })
             .collect();
         let total: f32 = tokens.iter().map(|token| token.weight).sum();
         tokens.iter_mut().for_each(|token| token.weight *= inverse(total));
-        QueryTokens { parts, words, ids, tokens }
+        QueryTokens { parts, words, tokens }
     }
 }
 
-impl QueryTokens<'_> {
-    /// Also compares the words that programmers write for those of the query, which count for the cosine of these.
+fn word_row(words: Option<WordVectors<'_>>, id: usize) -> Option<Row<'_>> {
+    words.and_then(|words| words.row(id)).map(Row::new)
+}
+
+impl<'a> QueryTokens<'a> {
+    /// Also compares the words that programmers write for those of the query, for
+    /// [`similarities_by_meaning`](Self::similarities_by_meaning).
     pub fn with_meanings(mut self, meanings: &[Meaning]) -> Self {
         let tokenizer = self.parts.tokenizer;
         for Meaning { word, code_words } in meanings {
             let mut first = None;
             tokenizer.tokens(word, |id, _| first = first.or(Some(id)));
-            let stands_for = self.ids.iter().position(|id| Some(*id) == first);
+            let Some(position) = self.tokens.iter().position(|token| Some(token.id) == first) else {
+                continue;
+            };
             tokenizer.tokens(code_words, |id, _| {
-                let row = Row::new(self.parts.document_row(id as usize));
-                let word = self.words.and_then(|words| words.row(id as usize)).map(Row::new);
-                self.tokens.push(QueryToken { row, word, weight: 0.0, stands_for });
+                let token = self.document_token(id as usize);
+                self.tokens[position].meanings.push(token);
             });
         }
         self
+    }
+
+    fn document_token(&self, id: usize) -> Token<'a> {
+        Token { row: Row::new(self.parts.document_row(id)), word: word_row(self.words, id) }
     }
 
     /// For each text the weighted mean, over the tokens of the query, of the best cosine with a token of the text: -1 to
     /// 1, greater is closer; 0 where either has no token. The texts are what [`StaticModel::token_ids`] gave; a token that
     /// the model does not have is left out.
     pub fn similarities(&self, texts: &[&[u16]]) -> Vec<f32> {
+        self.compare(texts, |best| self.mean(best))
+    }
+
+    /// The same, without and with the meanings of the words of the query: a token has the best cosine of its meanings,
+    /// times 0.9, where that is greater than its own.
+    pub fn similarities_by_meaning(&self, texts: &[&[u16]]) -> Vec<[f32; 2]> {
         self.compare(texts, |best| {
-            let found = best.iter().zip(&self.tokens).filter(|(best, _)| best.is_finite());
-            found.map(|(best, token)| best * token.weight).sum()
+            let (own, by_meaning) = best.split_at(self.tokens.len());
+            [self.mean(own), self.mean(if by_meaning.is_empty() { own } else { by_meaning })]
         })
+    }
+
+    /// The mean of a value of each token, by their weights; values that are not finite are left out.
+    fn mean(&self, values: &[f32]) -> f32 {
+        let found = values.iter().zip(&self.tokens).filter(|(value, _)| value.is_finite());
+        found.map(|(value, token)| value * token.weight).sum()
     }
 
     /// For each text how much of the query it lacks at the worst token: the maximum, over the tokens of the query, of
@@ -143,12 +179,17 @@ impl QueryTokens<'_> {
     }
 
     /// A value of each text, given the best cosine of each token of the query with a token of the text, which is -∞
-    /// if the text has none; 0 if the query has no token.
-    fn compare(&self, texts: &[&[u16]], value: impl Fn(&[f32]) -> f32 + Sync) -> Vec<f32> {
-        let n = self.tokens.len();
-        if n == 0 {
-            return vec![0.0; texts.len()];
+    /// if the text has none, and after these, if any token has meanings, the best ones by meaning; the default value if
+    /// the query has no token.
+    fn compare<T>(&self, texts: &[&[u16]], value: impl Fn(&[f32]) -> T + Sync) -> Vec<T>
+    where
+        T: Default + Clone + Send,
+    {
+        if self.tokens.is_empty() {
+            return vec![T::default(); texts.len()];
         }
+        let has_meanings = self.tokens.iter().any(|token| !token.meanings.is_empty());
+        let n = self.tokens.len() * if has_meanings { 2 } else { 1 };
         let ids = IdSet::new(texts, self.parts.n_tokens());
         // In ascending order, so that the table is read from its start to its end.
         let ascending: Vec<usize> = ids.iter().collect();
@@ -157,38 +198,33 @@ impl QueryTokens<'_> {
         tasks.for_each(|(cosines, ids)| {
             cosines.chunks_exact_mut(n).zip(ids).for_each(|(cosines, &id)| self.cosines(id, cosines));
         });
-        let value = |text: &&[u16]| value(&self.best(text, &ids, &cosines));
+        let value = |text: &&[u16]| value(&best(text, &ids, &cosines, n));
         texts.par_iter().with_min_len(TEXTS_PER_TASK).map(value).collect()
     }
 
-    /// Computes the cosines of a token of a text with each token of the query.
+    /// Computes the cosines of a token of a text with each token of the query, and by meaning if there is room for these.
     fn cosines(&self, id: usize, cosines: &mut [f32]) {
-        let row = Row::new(self.parts.document_row(id));
-        let word = self.words.and_then(|words| words.row(id)).map(Row::new);
-        for (cosine, token) in cosines.iter_mut().zip(&self.tokens) {
-            *cosine = token.row.cosine(&row);
-            if let (Some(of_query), Some(of_text)) = (&token.word, &word) {
-                *cosine = STATIC_SHARE * *cosine + (1.0 - STATIC_SHARE) * of_query.cosine(of_text);
-            }
+        let other = self.document_token(id);
+        let (own, by_meaning) = cosines.split_at_mut(self.tokens.len());
+        for (cosine, token) in own.iter_mut().zip(&self.tokens) {
+            *cosine = token.token.cosine(&other);
+        }
+        for ((cosine, own), token) in by_meaning.iter_mut().zip(own).zip(&self.tokens) {
+            let meanings = token.meanings.iter().map(|meaning| MEANING_SHARE * meaning.cosine(&other));
+            *cosine = meanings.fold(*own, f32::max);
         }
     }
+}
 
-    /// The best cosine of each token of the query with one of a text, given the cosines of all `ids`.
-    fn best(&self, text: &[u16], ids: &IdSet, cosines: &[f32]) -> Vec<f32> {
-        let n = self.tokens.len();
-        let mut best = vec![f32::NEG_INFINITY; n];
-        for number in text.iter().filter_map(|&id| ids.number(id)) {
-            for (best, &cosine) in best.iter_mut().zip(&cosines[number * n..][..n]) {
-                *best = best.max(cosine);
-            }
+/// The best of each of `n` cosines over the tokens of a text, given those of all `ids`.
+fn best(text: &[u16], ids: &IdSet, cosines: &[f32], n: usize) -> Vec<f32> {
+    let mut best = vec![f32::NEG_INFINITY; n];
+    for number in text.iter().filter_map(|&id| ids.number(id)) {
+        for (best, &cosine) in best.iter_mut().zip(&cosines[number * n..][..n]) {
+            *best = best.max(cosine);
         }
-        for (position, token) in self.tokens.iter().enumerate() {
-            if let Some(of) = token.stands_for {
-                best[of] = best[of].max(MEANING_SHARE * best[position]);
-            }
-        }
-        best
     }
+    best
 }
 
 /// A set of tokens, numbered in ascending order.
@@ -260,6 +296,23 @@ mod tests {
         // Weights are the lengths 3 and 2.
         check("read file", "sort", 3.0 / 5.0);
         check("file read file", "read file", 2.0 / 5.0);
+    }
+
+    #[test]
+    fn a_word_may_stand_for_its_meanings() {
+        let model = model(2);
+        let texts = [model.token_ids("sort"), model.token_ids("file")];
+        let texts: Vec<&[u16]> = texts.iter().map(Vec::as_slice).collect();
+        let found = |meanings: &[Meaning]| {
+            model.query_tokens("read file").with_meanings(meanings).similarities_by_meaning(&texts)
+        };
+        let meaning = |word: &str, code_words| Meaning { word: word.to_owned(), code_words };
+        assert!(found(&[]).iter().all(|[own, by_meaning]| own == by_meaning));
+        assert_eq!(found(&[]), found(&[meaning("absent", "file")]));
+        let [[own, by_meaning], [_, of_file]] = found(&[meaning("read", "file")])[..] else { unreachable!() };
+        // As above; "read" has the cosine of "file" with "file" where the text has that.
+        assert!((own - 3.0 / 5.0).abs() < 1e-2 && (by_meaning - own).abs() < 1e-2, "{own} {by_meaning}");
+        assert!((of_file - (0.9 * 3.0 + 2.0) / 5.0).abs() < 1e-2, "{of_file}");
     }
 
     #[test]

@@ -128,14 +128,11 @@ impl Index {
     /// Computes the features of candidates.
     fn set_features(&self, candidates: &mut [Candidate], signals: &Signals) {
         let Signals { reading, lexical, dense, dense_of_files, .. } = signals;
-        let vocabulary = StaticModel::builtin();
         let texts: Vec<&[u16]> =
             candidates.iter().map(|candidate| self.table.tokens(&self.table.units[candidate.unit])).collect();
-        let query = vocabulary.query_words(&reading.text);
-        let token_similarities = query.similarities(&texts);
-        let query = query.with_meanings(&signals.meanings);
-        let meaning_similarities =
-            if signals.meanings.is_empty() { token_similarities.clone() } else { query.similarities(&texts) };
+        let vocabulary = StaticModel::builtin();
+        let query = vocabulary.query_words(&reading.text).with_meanings(&signals.meanings);
+        let similarities = query.similarities_by_meaning(&texts);
         let by_meaning = signals.by_meaning.as_ref().unwrap_or(dense);
         let best =
             [&lexical.texts, by_meaning, &lexical.groups, dense_of_files].map(|scores| max_or_one(scores));
@@ -151,8 +148,7 @@ impl Index {
             ranks[number] = *seen;
             *seen += 1;
         }
-        let similarities = token_similarities.into_iter().zip(meaning_similarities);
-        for ((candidate, rank_in_file), (token_similarity, meaning_similarity)) in
+        for ((candidate, rank_in_file), [token_similarity, meaning_similarity]) in
             candidates.iter_mut().zip(ranks).zip(similarities)
         {
             let record = &self.table.units[candidate.unit];

@@ -437,9 +437,14 @@ impl Index {
         let near = best(self.n_units(), N_COMPARED, |unit| dense[unit]);
         let texts: Vec<&[u16]> =
             near.iter().map(|(unit, _)| self.table.tokens(&self.table.units[*unit])).collect();
-        let by_word = StaticModel::builtin().query_words(query).with_meanings(meanings).similarities(&texts);
-        let mut near: Vec<(usize, f32)> =
-            near.iter().zip(by_word).map(|((unit, cosine), by_word)| (*unit, cosine + by_word)).collect();
+        let vocabulary = StaticModel::builtin();
+        let query = vocabulary.query_words(query).with_meanings(meanings);
+        let by_word = query.similarities_by_meaning(&texts);
+        let mut near: Vec<(usize, f32)> = near
+            .iter()
+            .zip(by_word)
+            .map(|((unit, cosine), [_, by_word])| (*unit, cosine + by_word))
+            .collect();
         near.sort_unstable_by(better_first);
         near.into_iter().take(N_BY_MEANING).map(|(unit, _)| unit).collect()
     }

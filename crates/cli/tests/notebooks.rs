@@ -115,7 +115,7 @@ fn patterns_see_the_code_and_not_the_json() {
 fn each_cell_has_a_language() {
     let fixture = notebooks();
     let found = |language: &str| {
-        let answer = fixture.json(&["search", "currency rates", "-t", language, "--json"]);
+        let answer = fixture.json(&["search", "currency rates of a header", "-t", language, "--json"]);
         let results = answer["results"].as_array().unwrap().clone();
         let unit = |result: Value| {
             format!("{} {}", result["path"].as_str().unwrap(), result["name"].as_str().unwrap())

@@ -39,6 +39,11 @@ pub(crate) trait Handle: Sized {
     fn below(&self, _relative: &Path) -> Option<Self> {
         None
     }
+    /// Opens what is at a path of names for reading, at once, if the system can do that without following links; `None` if
+    /// it cannot or fails.
+    fn below_for_reading(&self, _relative: &Path) -> Option<File> {
+        None
+    }
     /// Opens the regular file of a name.
     fn file(&self, name: &OsStr, access: Access) -> io::Result<File>;
     fn entry(&self, name: &OsStr) -> io::Result<Entry>;
@@ -196,6 +201,21 @@ impl<H: Handle> DirectoryAt<H> {
     /// When it is missing, of another kind, or reached through a link.
     pub fn file(&self, relative: &Path) -> io::Result<File> {
         self.access(relative, Access::Read)
+    }
+
+    /// Reads up to `limit` bytes of a regular file that a listing has found below this directory.
+    ///
+    /// # Errors
+    /// Like [`file`](Self::file), and when it cannot be read.
+    pub fn read_listed(&self, relative: &Path, limit: u64) -> io::Result<Vec<u8>> {
+        if !names(relative)?.is_empty()
+            && let Some(file) = self.handle.below_for_reading(relative)
+            && let Ok(found) = file.metadata()
+            && found.is_file()
+        {
+            return crate::read_start_of(file, found.len(), limit);
+        }
+        crate::read_start(self.file(relative)?, limit)
     }
 
     /// Creates a file below this directory, readable only by this user.

@@ -159,8 +159,12 @@ pub fn read_whole(file: File, limit: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// When it cannot be read.
 pub fn read_start(file: File, limit: u64) -> io::Result<Vec<u8>> {
-    let length = file.metadata()?.len().min(limit);
-    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
+    let length = file.metadata()?.len();
+    read_start_of(file, length, limit)
+}
+
+fn read_start_of(file: File, length: u64, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(usize::try_from(length.min(limit)).unwrap_or_default());
     file.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

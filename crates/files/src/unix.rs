@@ -15,6 +15,10 @@ use crate::directory::{self, Access, Entry, EntryKind, Readers};
 
 pub struct Handle(OwnedFd);
 
+// Non-blocking: a pipe may have replaced the file.
+#[cfg(target_os = "linux")]
+const READING: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 impl directory::Handle for Handle {
@@ -35,6 +39,14 @@ impl directory::Handle for Handle {
         // Since Linux 5.6, unless a sandbox refuses it.
         let inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         openat2(&self.0, relative, DIRECTORY, Mode::empty(), inside).ok().map(Self)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn below_for_reading(&self, relative: &Path) -> Option<File> {
+        use rustix::fs::{ResolveFlags, openat2};
+
+        let inside = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        openat2(&self.0, relative, READING, Mode::empty(), inside).ok().map(File::from)
     }
 
     fn file(&self, name: &OsStr, access: Access) -> io::Result<File> {

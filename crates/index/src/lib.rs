@@ -42,7 +42,7 @@ pub use index::filter::Filter;
 pub use index::hit::{Hit, ScoreParts};
 pub use index::indexed_file::IndexedFile;
 pub use index::portable::{FileKey, PortableTree, Totals};
-pub use index::source::UnitSource;
+pub use index::source::{FileReader, UnitSource};
 pub use index::unindexed::{Unindexed, UnindexedFile};
 pub use lifecycle::behind::Behind;
 pub use lifecycle::location::LOCAL_DIRECTORY;

@@ -479,7 +479,7 @@ fn content(
 /// notebook that its name indicates.
 pub fn read_text(base: &Directory, path: &str, limit: u64) -> io::Result<SourceText> {
     let path = Path::new(path);
-    let bytes = from_utf16(quarry_files::read_start(base.file(path)?, limit)?);
+    let bytes = from_utf16(base.read_listed(path, limit)?);
     SourceText::read(path, bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 

@@ -1,9 +1,11 @@
 //! Reads the source of results from the tree.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use quarry_files::Directory;
 use quarry_source::SourceText;
 use quarry_walk as walk;
 
@@ -16,6 +18,27 @@ pub struct UnitSource {
     pub text: String,
     /// The 1-based line of the file for each line of the text; in a notebook several lines may share one.
     pub line_numbers: Vec<u32>,
+}
+
+/// Reads files of the searched paths, which it opens once.
+pub struct FileReader<'a> {
+    index: &'a Index,
+    /// By the numbers of the searched paths.
+    directories: HashMap<usize, Directory>,
+}
+
+impl FileReader<'_> {
+    /// Like [`Index::text`], for the file at a path in the searched path with index `root`.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn text(&self, root: usize, path: &str) -> Result<SourceText, Error> {
+        match (self.index.text_in_memory(root, path), self.directories.get(&root)) {
+            (Some(text), _) => Ok(text),
+            (None, Some(directory)) => self.index.read_below(directory, root, path, walk::MAX_FILE_BYTES),
+            (None, None) => self.index.text_in(root, path),
+        }
+    }
 }
 
 impl Index {
@@ -84,16 +107,40 @@ impl Index {
     }
 
     fn read_start(&self, root: usize, path: &str, limit: u64) -> Result<SourceText, Error> {
+        match self.text_in_memory(root, path) {
+            Some(text) => Ok(text),
+            None => self.read_below(&walk::open(self.base(root))?, root, path, limit),
+        }
+    }
+
+    /// The text of a file that needs no reading.
+    fn text_in_memory(&self, root: usize, path: &str) -> Option<SourceText> {
         if let Some(files) = &self.carried {
             let file = self.row_of(root, path).and_then(|row| files.get(row));
-            return Ok(file.map_or_else(|| SourceText::plain(Vec::new()), |file| file.source_text()));
+            return Some(file.map_or_else(|| SourceText::plain(Vec::new()), |file| file.source_text()));
         }
-        if let Some(text) = self.unsaved_text(root, path) {
-            return Ok(text.clone());
-        }
-        let base = self.root(root).map_or(Path::new(""), |root| &root.base);
-        walk::read_text(&walk::open(base)?, path, limit)
-            .map_err(|source| Error::io("read", &base.join(path), source))
+        self.unsaved_text(root, path).cloned()
+    }
+
+    fn base(&self, root: usize) -> &Path {
+        self.root(root).map_or(Path::new(""), |root| &root.base)
+    }
+
+    fn read_below(
+        &self,
+        directory: &Directory,
+        root: usize,
+        path: &str,
+        limit: u64,
+    ) -> Result<SourceText, Error> {
+        walk::read_text(directory, path, limit)
+            .map_err(|source| Error::io("read", &self.base(root).join(path), source))
+    }
+
+    /// Opens the searched paths, for reading many files. Those that cannot be opened are left out.
+    pub fn reader(&self) -> FileReader<'_> {
+        let directories = self.roots().filter_map(|root| Some((root.number, walk::open(&root.base).ok()?)));
+        FileReader { index: self, directories: directories.collect() }
     }
 
     /// The text of a file in an editor, if it differs from the one on disk.

@@ -1,6 +1,6 @@
 """Draws a search of this repository in a terminal, as shown in the README.
 
-Runs the README's first `cargo run --release -- search …` command with the given binary, in colors, and draws what it
+Runs the README's first `cargo run --release … -- search …` command with the given binary, in colors, and draws what it
 prints as an SVG with a light and a dark scheme, of which a viewer chooses one. Lines that are too wide are truncated.
 
     python3 bench/terminal_svg.py QUARRY [OUT]
@@ -52,9 +52,9 @@ COLORS = {"red", "green", "yellow", "cyan"}
 
 def command():
     for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines():
-        if line.startswith("cargo run --release -- search"):
+        if line.startswith("cargo run --release"):
             return shlex.split(line.split(" -- ", 1)[1])
-    sys.exit("README.md: expected a line that begins with: cargo run --release -- search")
+    sys.exit("README.md: expected a line that begins with: cargo run --release")
 
 
 def output(quarry, arguments):

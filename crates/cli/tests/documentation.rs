@@ -182,7 +182,9 @@ const ANSWERS: [&str; 4] = [
 fn readme_commands() -> Vec<Vec<String>> {
     let text = fs::read_to_string(root().join("README.md")).unwrap();
     let blocks = text.split("```sh\n").skip(1).filter_map(|block| block.split("```").next());
-    let lines = blocks.flat_map(str::lines).map(|line| line.replace("cargo run --release --no-default-features --", "quarry"));
+    let lines = blocks
+        .flat_map(str::lines)
+        .map(|line| line.replace("cargo run --release --no-default-features --", "quarry"));
     lines.filter(|line| line.starts_with("quarry ")).map(|line| shlex::split(&line).unwrap()).collect()
 }
 

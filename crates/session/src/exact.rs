@@ -30,7 +30,7 @@ pub(crate) fn find(index: &Index, filter: &Filter, expressions: &[Expression]) -
     let Some(lines) = Lines::new(expressions) else { return Ok(Matching::default()) };
     let reader = index.reader();
     let of_indexed = |file: &IndexedFile| {
-        let Ok(text) = file.text_by(&reader) else { return Vec::new() };
+        let Ok(text) = reader.indexed(file) else { return Vec::new() };
         let found = lines.search(&text);
         if found.is_empty() {
             return Vec::new();
@@ -48,7 +48,7 @@ pub(crate) fn find(index: &Index, filter: &Filter, expressions: &[Expression]) -
         hits
     };
     let of_unindexed = |file: &UnindexedFile| {
-        let Ok(text) = file.text_by(&reader) else { return Vec::new() };
+        let Ok(text) = reader.unindexed(file) else { return Vec::new() };
         let found = lines.search(&text);
         if lines.match_all(&found) { vec![(file.part(range(&found)), found)] } else { Vec::new() }
     };

@@ -5,7 +5,6 @@ use std::ops::Range;
 use quarry_source::{Language, SourceText, languages};
 
 use crate::index::roots::Tree;
-use crate::index::source::FileReader;
 use crate::storage::table::{FileRecord, UnitRecord};
 use crate::{Error, Filter, Hit, Index, ScoreParts};
 
@@ -161,15 +160,6 @@ impl<'a> IndexedFile<'a> {
     pub fn text(&self) -> Result<SourceText, Error> {
         let (root, path) = self.place().unwrap_or((0, ""));
         self.index.text_in(root, path)
-    }
-
-    /// The same, read by a reader.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    pub fn text_by(&self, reader: &FileReader) -> Result<SourceText, Error> {
-        let (root, path) = self.place().unwrap_or((0, ""));
-        reader.text(root, path)
     }
 
     /// Its path, relative to the searched path that it is found in, `/` between its parts.

@@ -11,7 +11,7 @@ use quarry_walk as walk;
 
 use crate::index::roots::Tree;
 use crate::storage::content_hash::content_hash;
-use crate::{Error, Hit, Index};
+use crate::{Error, Hit, Index, IndexedFile, UnindexedFile};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnitSource {
@@ -28,11 +28,24 @@ pub struct FileReader<'a> {
 }
 
 impl FileReader<'_> {
-    /// Like [`Index::text`], for the file at a path in the searched path with index `root`.
+    /// Like [`IndexedFile::text`].
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn text(&self, root: usize, path: &str) -> Result<SourceText, Error> {
+    pub fn indexed(&self, file: &IndexedFile) -> Result<SourceText, Error> {
+        let (root, path) = file.place().unwrap_or((0, ""));
+        self.text(root, path)
+    }
+
+    /// Like [`UnindexedFile::text`].
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn unindexed(&self, file: &UnindexedFile) -> Result<SourceText, Error> {
+        self.text(file.root, &file.path)
+    }
+
+    fn text(&self, root: usize, path: &str) -> Result<SourceText, Error> {
         match (self.index.text_in_memory(root, path), self.directories.get(&root)) {
             (Some(text), _) => Ok(text),
             (None, Some(directory)) => self.index.read_below(directory, root, path, walk::MAX_FILE_BYTES),

@@ -11,7 +11,6 @@ use quarry_walk::{self as walk, Listing, OtherFile, WalkOptions};
 
 use crate::index::roots::{Root, Tree};
 use crate::index::scope::Scope;
-use crate::index::source::FileReader;
 use crate::lexical::LexicalIndex;
 use crate::storage::table::Table;
 use crate::{Error, Filter, Hit, Index, IndexedFile, ScoreParts};
@@ -71,8 +70,8 @@ pub struct Unindexed<'a> {
 /// A file that is not indexed but may be text.
 pub struct UnindexedFile<'a> {
     index: &'a Index,
-    root: usize,
-    path: String,
+    pub(crate) root: usize,
+    pub(crate) path: String,
     language: &'static str,
 }
 
@@ -86,14 +85,6 @@ impl UnindexedFile<'_> {
     /// When it cannot be read.
     pub fn text(&self) -> Result<SourceText, Error> {
         self.index.text_in(self.root, &self.path)
-    }
-
-    /// The same, read by a reader.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    pub fn text_by(&self, reader: &FileReader) -> Result<SourceText, Error> {
-        reader.text(self.root, &self.path)
     }
 
     /// A part of it as a hit without a unit; `lines` are 1-based, inclusive.

@@ -68,7 +68,7 @@ struct NamedTree {
     root: PathBuf,
 }
 
-/// What a question is asked of.
+/// Source of the answers to a question.
 struct Source<'a> {
     tree: &'a Tree,
     snapshot: &'a Snapshot,

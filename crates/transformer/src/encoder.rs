@@ -35,12 +35,12 @@ pub(crate) struct Encoder {
     pub last_norm: Option<Norm>,
 }
 
-/// What a model reads of texts besides their tokens, for each of them; nothing if empty.
+/// Inputs of a model besides the tokens, one per text; none if empty.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct About<'a> {
     /// The tokens at which the second text of a pair begins.
     pub seconds: &'a [usize],
-    /// Which nodes of variables are at the end.
+    /// Marks the nodes of variables, which are last.
     pub graphs: &'a [Option<Graph>],
     /// Those of a task.
     pub adapters: Option<&'a Adapters>,

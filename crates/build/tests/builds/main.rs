@@ -379,7 +379,7 @@ fn unknown_functions_are_explained_to_the_model() {
     assert_eq!(report.unpopular_below, Some(2));
 
     remake(&plan, &out, &server);
-    // Where there is nothing to compare, a number is asked for.
+    // Without anything to compare, a number is required.
     for name in ["popular.read", "some.fold"] {
         fs::remove_file(directory.path().join(format!("apis/{name}.txt"))).unwrap();
     }

@@ -120,7 +120,7 @@ pub struct Format {
 }
 
 impl Format {
-    /// What formats have unless they say otherwise.
+    /// Defaults of formats.
     pub(crate) const BASE: Self = Self {
         name: "",
         about: "",

@@ -302,7 +302,7 @@ pub(crate) fn search(
     unless_empty(index.search(&request))
 }
 
-/// What a search found: nothing if the query is empty.
+/// Results of a search; none if the query is empty.
 pub(crate) fn unless_empty<T: Default>(found: Result<T, quarry_index::Error>) -> Result<T, EvalError> {
     match found {
         Err(quarry_index::Error::EmptyQuery) => Ok(T::default()),

@@ -109,7 +109,7 @@ pub(crate) struct Signals {
     pub dense: Vec<f32>,
     /// The best cosine of each file.
     pub dense_of_files: Vec<f32>,
-    /// What programmers write for the words of the query.
+    /// Meanings of the words of the query.
     pub meanings: Vec<Meaning>,
     /// Cosine of each unit with the query and its meanings; `None` without any.
     pub by_meaning: Option<Vec<f32>>,

@@ -19,7 +19,7 @@ pub use cache::cached::CachedVectors;
 pub use many::{Side, embed_many};
 pub use reranker::{WithCrossEncoder, WithReranker, WithStoredReranker};
 pub use static_model::StaticModel;
-pub use thesaurus::{Meaning, meanings};
+pub use thesaurus::{Meaning, meanings, meanings_per_word};
 pub use token_match::QueryTokens;
 
 /// A matrix of row vectors, one row per text, L2-normalized (a zero row if the text held nothing known), unless

@@ -53,6 +53,11 @@ pub fn meanings(text: &str) -> Vec<Meaning> {
     found
 }
 
+/// Number of meanings of a text, divided by that of its words.
+pub fn meanings_per_word(meanings: &[Meaning], text: &str) -> f32 {
+    meanings.len() as f32 / text.split_whitespace().count().max(1) as f32
+}
+
 fn of_word(word: &str) -> Option<&'static str> {
     find_in_table(TABLE, word).or_else(|| {
         ENDINGS.iter().find_map(|(ending, instead)| {

@@ -146,7 +146,7 @@ impl Outcome {
         }
     }
 
-    /// Whether the code answers the query; `None` without a label.
+    /// True if the code answers the query; `None` without a label.
     pub fn label(self) -> Option<bool> {
         match self {
             Self::Yes => Some(true),

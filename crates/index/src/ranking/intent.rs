@@ -80,7 +80,7 @@ pub struct NameMatches {
     pub name: f32,
 }
 
-/// Results of a search for a query as a whole; each value is 0 to 1.
+/// Results of a search for a query as a whole; each value is 0 to 1, unless stated otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct QueryMatches {
     /// Share of its terms, by weight, that occur in the index.
@@ -89,7 +89,7 @@ pub struct QueryMatches {
     pub coverage: f32,
     /// Maximum cosine of a candidate.
     pub cosine: f32,
-    /// Share of its words that are in the thesaurus.
+    /// Number of its words and phrases that are in the thesaurus, divided by that of its words; more than 1 is possible.
     pub with_meaning: f32,
     /// Matches of names among the candidates.
     pub names: NameMatches,

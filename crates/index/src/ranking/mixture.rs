@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use quarry_embed::StaticModel;
+use quarry_embed::{StaticModel, meanings_per_word};
 use quarry_source::UnitKind;
 use quarry_walk::FileFlags;
 
@@ -113,7 +113,7 @@ impl Index {
         let matches = QueryMatches {
             known: signals.lexical.known,
             coverage: maximum(&mut candidates.iter().map(|candidate| candidate.parts.coverage)),
-            with_meaning: signals.meanings.len() as f32 / query.text.split_whitespace().count().max(1) as f32,
+            with_meaning: meanings_per_word(&signals.meanings, query.text),
             cosine: maximum(&mut candidates.iter().map(|candidate| candidate.parts.dense)),
             names: NameMatches {
                 stem: maximum(&mut path_matches.values().map(|matched| matched.stem)),

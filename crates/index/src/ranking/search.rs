@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use quarry_embed::{Meaning, StaticModel, meanings, normalize};
+use quarry_embed::{Meaning, StaticModel, meanings, meanings_per_word, normalize};
 use quarry_text::query_terms;
 use quarry_walk::FileFlags;
 use rayon::prelude::*;
@@ -490,8 +490,7 @@ impl Index {
 fn with_meanings(query: &[f32], text: &str, meanings: &[Meaning], dense: &Dense) -> Result<Vec<f32>, Error> {
     let words: Vec<&str> = meanings.iter().map(|meaning| meaning.code_words).collect();
     let words = dense.embedder.embed_queries(&[words.join(" ").as_str()])?;
-    let n_words = text.split_whitespace().count().max(1);
-    let share = (meanings.len() as f32 / n_words as f32).sqrt();
+    let share = meanings_per_word(meanings, text).sqrt();
     let mut sum: Vec<f32> =
         query.iter().zip(&words.values).map(|(query, meaning)| query + share * meaning).collect();
     normalize(&mut sum);

@@ -1,7 +1,7 @@
 //! Metrics of the server for Prometheus.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -78,9 +78,6 @@ impl Metrics {
     pub(crate) fn text(&self, trees: &Trees, n_streams: usize) -> String {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text = String::new();
-        let about = |text: &mut String, name: &str, kind: &str, help: &str| {
-            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        };
         about(&mut text, "quarry_requests_total", "counter", "Requests that were answered.");
         for ((route, status), n) in &counts.requests {
             let _ = writeln!(text, "quarry_requests_total{{route=\"{route}\",status=\"{status}\"}} {n}");
@@ -97,42 +94,40 @@ impl Metrics {
             };
             times.write(&mut text, "quarry_stage_seconds", &format!("stage=\"{stage}\""));
         }
-        about(&mut text, "quarry_streams_open", "gauge", "Streams of events that are open.");
-        let _ = writeln!(text, "quarry_streams_open {n_streams}");
+        let mut number = |name: &str, kind: &str, help: &str, value: &dyn Display| {
+            about(&mut text, name, kind, help);
+            let _ = writeln!(text, "{name} {value}");
+        };
+        number("quarry_streams_open", "gauge", "Streams of events that are open.", &n_streams);
         if let Some(pool) = &trees.pool {
             let counts = pool.counts();
-            let mut number = |name: &str, kind: &str, help: &str, value: u64| {
-                about(&mut text, name, kind, help);
-                let _ = writeln!(text, "{name} {value}");
-            };
             let open = "Segments of indexes (postings or vectors of a part) that are open.";
-            number("quarry_segments_open", "gauge", open, counts.open as u64);
-            number("quarry_segments_open_bytes", "gauge", "Size of their files.", counts.bytes);
+            number("quarry_segments_open", "gauge", open, &counts.open);
+            number("quarry_segments_open_bytes", "gauge", "Size of their files.", &counts.bytes);
             let most = "Size above which the least recently used are closed.";
-            number("quarry_segments_open_bytes_limit", "gauge", most, counts.max_bytes);
-            number("quarry_segments_opened_total", "counter", "Segments that were opened.", counts.opened);
+            number("quarry_segments_open_bytes_limit", "gauge", most, &counts.max_bytes);
+            number("quarry_segments_opened_total", "counter", "Segments that were opened.", &counts.opened);
             let closed = "Segments that were closed to make room for others.";
-            number("quarry_segments_closed_total", "counter", closed, counts.closed);
+            number("quarry_segments_closed_total", "counter", closed, &counts.closed);
         }
         let current = trees.current();
-        about(&mut text, "quarry_index_ready", "gauge", "Whether there is an index to search.");
-        let _ = writeln!(text, "quarry_index_ready {}", u8::from(current.is_some()));
+        let ready = u8::from(current.is_some());
+        number("quarry_index_ready", "gauge", "Whether there is an index to search.", &ready);
         if let Some(current) = current {
-            about(
-                &mut text,
-                "quarry_index_age_seconds",
-                "gauge",
-                "Time since the index was opened or refreshed.",
-            );
-            let _ = writeln!(text, "quarry_index_age_seconds {}", current.since.elapsed().as_secs_f64());
+            let age = current.since.elapsed().as_secs_f64();
+            let help = "Time since the index was opened or refreshed.";
+            number("quarry_index_age_seconds", "gauge", help, &age);
             let (units, files) = current.tree.sizes();
-            about(&mut text, "quarry_index_units", "gauge", "Units that are indexed.");
-            let _ = writeln!(text, "quarry_index_units {units}");
-            about(&mut text, "quarry_index_files", "gauge", "Files that are indexed.");
-            let _ = writeln!(text, "quarry_index_files {files}");
-            about(&mut text, "quarry_index_refreshes_total", "counter", "Indexes that were opened.");
-            let _ = writeln!(text, "quarry_index_refreshes_total {}", current.generation);
+            number("quarry_index_units", "gauge", "Units that are indexed.", &units);
+            number("quarry_index_files", "gauge", "Files that are indexed.", &files);
+            let opened = "Indexes that were opened.";
+            number("quarry_index_refreshes_total", "counter", opened, &current.generation);
         }
         text
     }
+}
+
+/// Writes the lines that describe a metric.
+fn about(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }

@@ -12,6 +12,7 @@ use std::process::Command;
 
 use crate::fixture::{self, copy_examples};
 use expect_test::expect_file;
+use quarry_test_support::files::paths_below;
 use regex::Regex;
 use serde_json::Value;
 
@@ -69,18 +70,9 @@ impl Home {
 
 /// The README and all pages of the book.
 fn pages() -> Vec<PathBuf> {
-    let mut pages = vec![root().join("README.md")];
-    let mut directories = vec![root().join("docs")];
-    while let Some(directory) = directories.pop() {
-        for path in fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                directories.push(path);
-            } else if path.extension().is_some_and(|ending| ending == "md") {
-                pages.push(path);
-            }
-        }
-    }
-    pages.sort();
+    let mut pages = paths_below(&root().join("docs"));
+    pages.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
+    pages.push(root().join("README.md"));
     pages
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::error::ErrorKind;
 use expect_test::expect_file;
 use pulldown_cmark::{CodeBlockKind, Event, Parser as Markdown, Tag, TagEnd};
+use quarry_test_support::files::paths_below;
 
 /// Separators of two commands on one shell line.
 const SEPARATORS: [&str; 8] = ["|", "||", "&&", ";", "&", ">", ">>", "<"];
@@ -23,19 +24,9 @@ struct CommandLine {
 /// The documents with command lines for users.
 fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut documents: Vec<PathBuf> =
-        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root.join(name)).into();
-    let mut directories = vec![root.join("docs")];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
-            let path = entry.path();
-            if path.is_dir() {
-                directories.push(path);
-            } else if path.extension().is_some_and(|ending| ending == "md") {
-                documents.push(path);
-            }
-        }
-    }
+    let mut documents = paths_below(&root.join("docs"));
+    documents.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
+    documents.extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root.join(name)));
     documents
 }
 

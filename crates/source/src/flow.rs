@@ -512,7 +512,6 @@ fn merged(entries: Vec<Entry>) -> impl Iterator<Item = Entry> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 mod tests {
     use crate::languages;
 

@@ -73,7 +73,6 @@ impl Names {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 mod tests {
     use super::*;
 

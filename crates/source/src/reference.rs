@@ -312,7 +312,6 @@ fn text(lines: &Lines, bytes: Range<usize>) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 mod tests {
     use std::fs;
     use std::path::{Path, PathBuf};

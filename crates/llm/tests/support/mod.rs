@@ -1,9 +1,10 @@
 //! A client of the model server for tests, with short waits and a price.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use quarry_llm::{ApiKey, ChatRequest, Client, Provider, Settings};
+use quarry_test_support::files::paths_below;
 use quarry_test_support::model_server::Server;
 
 /// A key with characters that can be escaped in several ways.
@@ -27,13 +28,8 @@ pub(crate) fn client(settings: Settings) -> Client {
 
 /// The texts of all files in a directory, with their paths.
 pub(crate) fn contents(directory: &Path) -> String {
-    let mut text = String::new();
-    for entry in fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        text += &if path.is_dir() { contents(&path) } else { fs::read_to_string(&path).unwrap() };
-        text += &path.display().to_string();
-    }
-    text
+    let text = |path: &PathBuf| format!("{}{}", fs::read_to_string(path).unwrap(), path.display());
+    paths_below(directory).iter().map(text).collect()
 }
 
 pub(crate) fn question() -> ChatRequest {

@@ -7,16 +7,12 @@
 // Needs Chromium at /usr/bin/chromium or --chromium FILE.
 
 import assert from "node:assert/strict";
-import { execFileSync, spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import * as path from "node:path";
 import { parseArgs } from "node:util";
 
-import { chromium } from "playwright-core";
-
-const PATIENCE = 30_000;
+import { command, frameOf, launch, open, start, text, write } from "./code.mjs";
 
 const FILES = {
   "src/retry.py": `from wait import pause
@@ -37,6 +33,12 @@ def rest():
     """Waits for a minute."""
     pause(60)
 `,
+  "tests/test_retry.py": `from retry import retry_with_backoff
+
+
+def test_retry():
+    retry_with_backoff(print, 2)
+`,
   "lib/http.rs": "/// Opens a connection to a host.\npub fn connect(host: &str) -> Stream {\n    dial(host)\n}\n",
   "src/<img src=x onerror=alert(2)>.py": `def evil_backoff():\n    """<script>alert(1)</script> retries \u202e"""\n    return 1\n`,
 };
@@ -55,70 +57,14 @@ if (options["code-server"] === undefined || options.program === undefined) {
 }
 
 const scratch = mkdtempSync(path.join(tmpdir(), "quarry-e2e-"));
-const entry = path.join(options["code-server"], "node_modules/code-server/out/node/entry.js");
-const [vsix] = readdirSync(".").filter((name) => name.endsWith(".vsix"));
-assert.ok(vsix, "npm run package makes the extension's package");
 if (options.screenshots !== undefined) mkdirSync(options.screenshots, { recursive: true });
 
-function write(file, text) {
-  mkdirSync(path.dirname(file), { recursive: true });
-  writeFileSync(file, text);
-}
-
-async function freePort() {
-  const server = createServer();
-  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
-
-/** Starts Visual Studio Code on the tree, with settings of its own. */
-async function start(name, settings, onPath) {
-  const own = path.join(scratch, name);
-  write(path.join(own, "data/User/settings.json"), JSON.stringify({
-    "workbench.startupEditor": "none", "git.enabled": false, "extensions.autoUpdate": false, "workbench.tips.enabled": false,
-    "security.workspace.trust.enabled": false, "extensions.ignoreRecommendations": true, "chat.commandCenter.enabled": false, ...settings,
-  }));
-  write(path.join(own, "config.yaml"), "auth: none\n");
-  // Extensions have the environment of a login shell.
-  const shellPath = [...onPath, path.dirname(process.execPath), "/usr/bin", "/bin"].join(":");
-  write(path.join(own, ".profile"), `PATH='${shellPath}'\n`);
-  const env = {
-    ...process.env, PATH: shellPath, HOME: own, SHELL: "/bin/sh", VIRTUAL_ENV: "", CONDA_PREFIX: "",
-    XDG_CACHE_HOME: path.join(own, "cache"), XDG_STATE_HOME: path.join(own, "state"), XDG_DATA_HOME: path.join(own, "share"), XDG_CONFIG_HOME: path.join(own, "config"),
-  };
-  const shared = [entry, "--config", path.join(own, "config.yaml"), "--user-data-dir", path.join(own, "data"), "--extensions-dir", path.join(own, "extensions")];
-  execFileSync(process.execPath, [...shared, "--install-extension", vsix], { env, stdio: "pipe" });
-  const port = await freePort();
-  const server = spawn(process.execPath, [...shared, "--bind-addr", `127.0.0.1:${port}`, "--disable-telemetry", "--disable-update-check"], { env, stdio: "pipe" });
-  let log = "";
-  await new Promise((resolve, reject) => {
-    server.stdout.on("data", (data) => {
-      log += data;
-      if (log.includes("HTTP server listening")) resolve();
-    });
-    server.stderr.on("data", (data) => (log += data));
-    server.on("exit", () => reject(new Error(log)));
-  });
-  return { address: `http://127.0.0.1:${port}/?folder=${encodeURIComponent(path.join(scratch, "shop"))}`, stop: () => server.kill() };
+/** Visual Studio Code on the tree, with settings of its own. */
+function started(name, settings, onPath) {
+  return start({ installation: options["code-server"], own: path.join(scratch, name), folder: path.join(scratch, "shop"), settings, onPath });
 }
 
 let browser;
-
-/** A page with Visual Studio Code, and the view of the extension. */
-async function open(address, scheme) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: scheme });
-  const page = await context.newPage();
-  page.setDefaultTimeout(PATIENCE);
-  page.on("dialog", (dialog) => assert.fail(`a dialog opened: ${dialog.message()}`));
-  await page.goto(address);
-  await page.getByRole("tab", { name: "Quarry" }).first().click();
-  await page.mouse.move(640, 400);
-  const view = page.frameLocator("iframe.webview.ready").frameLocator("#active-frame");
-  await view.locator("#q").waitFor();
-  return { page, view };
-}
 
 async function picture(page, name) {
   if (options.screenshots === undefined) return;
@@ -126,16 +72,9 @@ async function picture(page, name) {
   await page.screenshot({ path: path.join(options.screenshots, `${name}.png`) });
 }
 
-async function command(page, name) {
-  await page.keyboard.press("F1");
-  await page.keyboard.insertText(name);
-  await page.getByRole("option", { name: `Quarry: ${name}` }).first().waitFor();
-  await page.keyboard.press("Enter");
-}
-
 /** Runs a check on a page, with a picture of it if that fails. */
 async function checked(address, scheme, check) {
-  const { page, view } = await open(address, scheme);
+  const { page, view } = await open(browser, address, { colorScheme: scheme });
   try {
     await check(page, view);
   } catch (error) {
@@ -144,9 +83,6 @@ async function checked(address, scheme, check) {
   }
   await page.context().close();
 }
-
-/** Waits until the view shows a text somewhere. */
-const text = (view, selector, wanted) => view.locator(selector, { hasText: wanted }).first().waitFor();
 
 /** The processes of `quarry lsp` on this tree. */
 function servers() {
@@ -227,6 +163,17 @@ async function checkSearch(page, view, scheme) {
   await command(page, "Find Similar Code Here");
   await text(view, "#title", "Similar to ");
 
+  await command(page, "Find What Else May Have to Change");
+  await text(view, "#title", "Related to retry_with_backoff");
+  await text(view, ".item .name", "pause");
+
+  // A line above a definition counts its tests; a click lists them.
+  await page.locator(".codelens-decoration a", { hasText: "1 test" }).first().click();
+  await text(view, "#title", "Related to retry_with_backoff");
+  await text(view, ".item .name", "test_retry");
+  assert.equal(await view.locator(".item .name", { hasText: "pause" }).count(), 0);
+  await picture(page, `related-${scheme}`);
+
   // The state of the index.
   await page.locator(".statusbar-item", { hasText: "Quarry" }).click();
   await page.getByText(/units? in \d+ files?/).first().waitFor();
@@ -241,35 +188,44 @@ async function checkSearch(page, view, scheme) {
   const before = servers();
   assert.equal(before.length, 1, "one server runs");
   process.kill(before[0], "SIGKILL");
-  await page.getByText("quarry lsp ended").or(page.locator(".statusbar-item .codicon-warning")).first().waitFor();
+  // The number of problems has that icon too.
+  const item = page.locator(".statusbar-item", { hasText: "Quarry" });
+  await item.locator(".codicon-warning").waitFor();
   await view.locator("#q").fill("waits for some seconds");
-  await page.locator(".statusbar-item .codicon-search").waitFor();
+  await item.locator(".codicon-search").waitFor();
   await text(view, ".item .name", "pause");
   assert.ok(servers().length === 1 && servers()[0] !== before[0], "another server runs");
 
 }
 
 async function checkChoice(page, view, scheme) {
-  await view.locator("#q").fill("retry");
   await text(view, "#summary", "which was not found");
-  await view.getByRole("button", { name: "How to install it" }).waitFor();
+  // Nothing has changed meanwhile.
+  await view.getByRole("button", { name: "Look again" }).click();
+  await page.waitForTimeout(500);
+  await text(view, "#summary", "which was not found");
+  await view.getByRole("button", { name: "How to install it" }).click();
+  await frameOf(page, "vscode.markdown").getByText("cargo install").first().waitFor();
+  await picture(page, `install-${scheme}`);
   await view.getByRole("button", { name: "Choose the program" }).click();
   await page.getByText("Another file").first().waitFor();
   await picture(page, `choose-${scheme}`);
   await page.keyboard.press("Escape");
+  await page.waitForTimeout(500);
+  await text(view, "#summary", "which was not found");
 }
 
 try {
   for (const [name, content] of Object.entries(FILES)) write(path.join(scratch, "shop", name), content);
   mkdirSync(path.join(scratch, "bin"));
   symlinkSync(path.resolve(options.program), path.join(scratch, "bin/quarry"));
-  browser = await chromium.launch({ executablePath: options.chromium, args: process.getuid?.() === 0 ? ["--no-sandbox"] : [] });
+  browser = await launch(options.chromium);
   for (const [scheme, theme] of [["light", "Default Light Modern"], ["dark", "Default Dark Modern"]]) {
-    const found = await start(scheme, { "workbench.colorTheme": theme }, [path.join(scratch, "bin")]);
+    const found = await started(scheme, { "workbench.colorTheme": theme }, [path.join(scratch, "bin")]);
     await checked(found.address, scheme, (page, view) => checkSearch(page, view, scheme)).finally(found.stop);
-    console.log(`search, preview, filters, similar code, callers and state: as expected in ${theme}`);
+    console.log(`search, preview, filters, similar code, callers, related code and state: as expected in ${theme}`);
   }
-  const missing = await start("missing", {}, []);
+  const missing = await started("missing", {}, []);
   await checked(missing.address, "light", (page, view) => checkChoice(page, view, "light")).finally(missing.stop);
   console.log("without a program: the choice is offered");
 } finally {

@@ -1,6 +1,6 @@
 // What `quarry lsp` answers, and what the view shows of it.
 
-import { type Part, counted, parts, printable } from "./text";
+import { type Part, counted, named, parts, printable } from "./text";
 
 /** What narrows and orders a search. */
 export interface Filters {
@@ -75,6 +75,18 @@ export interface Callees {
   took_ms: number;
 }
 
+/** The answer of `quarry.related`. */
+export interface Related {
+  query: string;
+  targets: Definition[];
+  results: (Definition & { reasons: { evidence: string; line?: number; text?: string }[] })[];
+  /** What is beyond the limit. */
+  more?: { places: number };
+  /** The histories of the folders; the head is null if no commit was read, as outside of a git repository. */
+  history: { complete: boolean; head: string | null }[];
+  took_ms: number;
+}
+
 /** The state of the index of a folder, of `quarry.status`. */
 export interface Status {
   root: string;
@@ -122,6 +134,9 @@ export interface Shown {
 const MAX_LINES = 5;
 const MAX_LINE_CHARS = 300;
 
+/** Kinds of what others may call. */
+const CALLABLE = ["function", "method", "type"];
+
 /** Names in a notice. */
 const MAX_NAMES = 20;
 
@@ -148,17 +163,17 @@ function byFile<T extends Place>(all: T[], item: (one: T) => Item): FileItems[] 
 }
 
 /** Source without the indentation that all its lines share. */
-function shownLines(source: string, first: number, query: string): ShownLine[] {
+function shownLines(source: string, first: number, marked: (text: string) => Part[]): ShownLine[] {
   const lines = source.split("\n");
   const indents = lines.filter((line) => line.trim() !== "").map((line) => /^[ \t]*/.exec(line)?.[0].length ?? 0);
   const indent = Math.min(...indents, MAX_LINE_CHARS);
   const numbered = lines.map((line, at) => ({ line: first + at, text: line.slice(indent).trimEnd() }));
   const written = numbered.filter(({ text }) => text !== "").slice(0, MAX_LINES);
-  return written.map(({ line, text }) => ({ line, parts: parts(printable(text.slice(0, MAX_LINE_CHARS)), query) }));
+  return written.map(({ line, text }) => ({ line, parts: marked(printable(text.slice(0, MAX_LINE_CHARS))) }));
 }
 
 function itemOf(result: Result, query: string): Item {
-  const lines = shownLines(result.snippet, result.snippet_line, query);
+  const lines = shownLines(result.snippet, result.snippet_line, (text) => parts(text, query));
   const isNamed = result.name !== "";
   return {
     uri: addressOf(result),
@@ -167,7 +182,7 @@ function itemOf(result: Result, query: string): Item {
     title: isNamed ? printable(result.name) : `lines ${result.start_line}–${result.end_line}`,
     detail: result.kind,
     lines,
-    isCallable: isNamed && ["function", "method", "type"].includes(result.kind),
+    isCallable: isNamed && CALLABLE.includes(result.kind),
   };
 }
 
@@ -203,7 +218,7 @@ export function shownCallers(answer: Callers): Shown {
     endLine: site.line,
     title: site.caller === null || site.caller.name === "" ? `line ${site.line}` : printable(site.caller.name),
     detail: site.certain ? "" : "matched by name only",
-    lines: shownLines(site.text.trim(), site.line, name),
+    lines: shownLines(site.text.trim(), site.line, (text) => named(text, name)),
     isCallable: false,
   }));
   const summary = answer.callers.length === 0 ? "No calls found" : summaryOf(answer.total, "call", files, answer.took_ms);
@@ -229,6 +244,27 @@ export function shownCallees(answer: Callees): Shown {
   const others = [...new Set(names)].map(printable);
   const notice = others.length === 0 ? "" : `Also called, without a definition here: ${others.slice(0, MAX_NAMES).join(", ")}${others.length > MAX_NAMES ? ", …" : ""}`;
   return { title: `Called by ${printable(first?.name ?? answer.query)}`, summary, notice, files };
+}
+
+/** What may have to change with something. */
+export function shownRelated(answer: Related): Shown {
+  const name = printable(answer.targets[0]?.name || answer.query);
+  const files = byFile(answer.results, (place) => ({
+    uri: addressOf(place),
+    startLine: place.start_line,
+    endLine: place.end_line,
+    title: place.name === "" ? `lines ${place.start_line}–${place.end_line}` : printable(place.name),
+    detail: printable(place.reasons[0]?.evidence ?? ""),
+    lines: place.reasons.flatMap(({ line, text }) => (line === undefined || text === undefined ? [] : shownLines(text.trim(), line, (one) => named(one, name)))),
+    isCallable: place.name !== "" && CALLABLE.includes(place.kind),
+  }));
+  const summary = answer.results.length === 0 ? "Nothing found" : summaryOf(answer.results.length, "place", files, answer.took_ms);
+  const left = answer.more?.places ?? 0;
+  const notice = [
+    ...(left > 0 ? [`${counted(left, "place")} not shown.`] : []),
+    ...(answer.history.some(({ complete, head }) => !complete && head !== null) ? ["Not all commits have been read yet."] : []),
+  ].join(" ");
+  return { title: `Related to ${name}`, summary, notice, files };
 }
 
 /** Folders of a workspace by their addresses, with names that differ. */

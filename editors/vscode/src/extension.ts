@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 
 import { languagesOf } from "./answers";
+import type { Remedy } from "./messages";
 import { BUNDLED, type Program, places, programs, versionOf } from "./program";
 import { NotReady, SearchView, setting } from "./searchView";
 import { Server } from "./server";
@@ -11,6 +12,8 @@ import { printable } from "./text";
 
 /** Time after the last saved file until the state of the index is asked for, in milliseconds. */
 const PAUSE = 2000;
+/** What helps if there is no program. */
+const NO_PROGRAM: Remedy[] = ["install", "choose", "lookAgain"];
 
 class Extension implements vscode.Disposable {
   private readonly log = vscode.window.createOutputChannel("Quarry", { log: true });
@@ -20,7 +23,12 @@ class Extension implements vscode.Disposable {
   private timer: NodeJS.Timeout | undefined;
 
   constructor(private readonly context: vscode.ExtensionContext) {
-    const remedies = { choose: () => this.choose(), install: () => this.showInstallation() };
+    const remedies = {
+      openFolder: async () => { await vscode.commands.executeCommand("vscode.openFolder"); },
+      install: () => this.showInstallation(),
+      choose: () => this.choose(),
+      lookAgain: () => this.stop(),
+    };
     this.view = new SearchView(context.extensionUri, () => this.running(), remedies, (server) => this.updateStatus(server));
     const command = (name: string, run: (...given: unknown[]) => unknown) => vscode.commands.registerCommand(name, run);
     context.subscriptions.push(
@@ -31,6 +39,7 @@ class Extension implements vscode.Disposable {
       command("quarry.showSimilar", () => this.atCursor((uri, line) => this.view.showSimilar(uri, line))),
       command("quarry.showCallers", () => this.atCursor((uri, line) => this.view.showCallers(uri, line))),
       command("quarry.showCallees", () => this.atCursor((uri, line) => this.view.showCallees(uri, line))),
+      command("quarry.showRelated", () => this.atCursor((uri, line) => this.view.showRelated(uri, line))),
       command("quarry.showStatus", () => this.showStatus()),
       command("quarry.refreshIndex", () => this.refresh()),
       command("quarry.chooseProgram", () => this.choose()),
@@ -74,20 +83,23 @@ class Extension implements vscode.Disposable {
 
   private async start(): Promise<Server> {
     this.status.starting();
-    if ((vscode.workspace.workspaceFolders ?? []).length === 0) throw new NotReady("Open a folder to search its code.", false);
+    if ((vscode.workspace.workspaceFolders ?? []).length === 0) throw new NotReady("Open a folder to search its code.", ["openFolder"]);
     const program = await this.program();
     this.log.info(`${program.file}: quarry ${program.version}, ${program.origin}`);
-    const server = await Server.start(program.file, setting("quality"), this.log, (reason) => {
+    const onEnd = (reason: string) => {
       this.server = undefined;
       this.status.failed(reason);
-    });
+    };
+    // A lens counts tests, and names a file that changes with the definition.
+    const showCounted = (uri: string, line: number) => this.view.showRelated(uri, line, ["test", "change"]);
+    const server = await Server.start(program.file, setting("quality"), this.log, onEnd, showCounted);
     void this.updateStatus(server);
     return server;
   }
 
   private async restart(): Promise<void> {
     await this.stop();
-    await this.running().catch((error: unknown) => { this.view.showProblem(error); });
+    await this.view.again();
   }
 
   /** The program of the setting, else the only one that is found; of several the user chooses. */
@@ -95,11 +107,11 @@ class Extension implements vscode.Disposable {
     const set = vscode.workspace.getConfiguration("quarry").get("path", "").trim();
     if (set !== "") {
       const version = await versionOf(set);
-      if (version === undefined) throw new NotReady(`quarry.path: expected the program quarry, found ${printable(set)}`, true);
+      if (version === undefined) throw new NotReady(`quarry.path: expected the program quarry, found ${printable(set)}`, NO_PROGRAM);
       return { file: set, version, origin: "setting quarry.path" };
     }
     const [first, ...others] = await this.found();
-    if (first === undefined) throw new NotReady("Quarry searches with the program quarry, which was not found on PATH or in a Python environment.", true);
+    if (first === undefined) throw new NotReady("Quarry searches with the program quarry, which was not found on PATH or in a Python environment.", NO_PROGRAM);
     if (others.length > 0 && first.origin !== BUNDLED) {
       this.offerChoice();
       this.log.info(`quarry was found ${1 + others.length} times; quarry.path chooses one`);
@@ -144,7 +156,12 @@ class Extension implements vscode.Disposable {
 
   /** Shows how the program is installed. */
   private async showInstallation(): Promise<void> {
-    await vscode.commands.executeCommand("markdown.showPreview", vscode.Uri.joinPath(this.context.extensionUri, "README.md"));
+    const directory = this.context.extensionUri;
+    // Packages have it as readme.md.
+    const [name] = (await vscode.workspace.fs.readDirectory(directory)).map(([file]) => file).filter((file) => file.toLowerCase() === "readme.md");
+    if (name === undefined) return;
+    const readme = vscode.Uri.joinPath(directory, name).with({ fragment: "install-the-program" });
+    await vscode.commands.executeCommand("markdown.showPreview", readme);
   }
 
   private async atCursor(show: (uri: string, line: number) => Promise<void>): Promise<void> {

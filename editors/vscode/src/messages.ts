@@ -2,13 +2,16 @@
 
 import type { Filters, Shown } from "./answers";
 
+/** What the user can do if nothing can be searched. */
+export type Remedy = "openFolder" | "install" | "choose" | "lookAgain";
+
 /** From the page. */
 export type FromPage =
   | { type: "ready" }
   | { type: "search"; query: string; filters: Filters }
   | { type: "open"; uri: string; startLine: number; endLine: number; isPreview: boolean }
   | { type: "similar" | "callers" | "callees"; uri: string; line: number }
-  | { type: "choose" | "install" };
+  | { type: Remedy };
 
 /** To the page. */
 export type ToPage =
@@ -17,4 +20,4 @@ export type ToPage =
   | { type: "again" }
   | { type: "busy"; isSearch: boolean }
   | { type: "shown"; shown: Shown; isSearch: boolean }
-  | { type: "problem"; text: string; canChoose: boolean };
+  | { type: "problem"; text: string; remedies: Remedy[] };

@@ -3,15 +3,15 @@
 import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
 
-import { type Filters, type Shown, foldersOf, searchArguments, shownCallees, shownCallers, shownSearch, shownSimilar } from "./answers";
-import type { FromPage, ToPage } from "./messages";
+import { type Filters, type Shown, foldersOf, searchArguments, shownCallees, shownCallers, shownRelated, shownSearch, shownSimilar } from "./answers";
+import type { FromPage, Remedy, ToPage } from "./messages";
 import { type Server, isCancelled } from "./server";
 
 /** Why nothing can be asked now. */
 export class NotReady extends Error {
   constructor(
     message: string,
-    readonly canChoose: boolean,
+    readonly remedies: Remedy[],
   ) {
     super(message);
   }
@@ -22,6 +22,8 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
 
   private view: vscode.WebviewView | undefined;
   private isReady = false;
+  /** Whether the page shows a problem instead of an answer. */
+  private hasProblem = false;
   /** What a page is told that is not there yet. */
   private waiting: ToPage[] = [];
   private languages: [string, number][] = [];
@@ -35,8 +37,7 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
     private readonly extension: vscode.Uri,
     /** The server; rejected with [`NotReady`] if there is none. */
     private readonly server: () => Promise<Server>,
-    /** What the user does if there is no program. */
-    private readonly remedies: Record<"choose" | "install", () => Promise<void>>,
+    private readonly remedies: Record<Remedy, () => Promise<void>>,
     /** Called after an answer as long as the languages of the index are not known. */
     private readonly updateStatus: (server: Server) => Promise<void>,
   ) {}
@@ -83,6 +84,12 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
     await this.answer(async (server, token) => shownCallees(await server.callees(uri, line, token)), false);
   }
 
+  /** Shows what may have to change with the definition at a line, from 0, for any reason or for these. */
+  async showRelated(uri: string, line: number, kinds: string[] = []): Promise<void> {
+    await vscode.commands.executeCommand(`${SearchView.id}.focus`);
+    await this.answer(async (server, token) => shownRelated(await server.related(uri, line, kinds, token)), false);
+  }
+
   /** Offers the languages of the indexes as filters. */
   setLanguages(languages: [string, number][]): void {
     this.languages = languages;
@@ -93,7 +100,7 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
   tellSettings(): void {
     if (!this.isReady) return;
     const folders = foldersOf((vscode.workspace.workspaceFolders ?? []).map(({ uri, name }) => ({ uri: uri.toString(), path: uri.fsPath, name })));
-    this.tell({ type: "settings", folders, languages: this.languages, quality: setting("quality") ?? "as the settings of the folder say" });
+    this.tell({ type: "settings", folders, languages: this.languages, quality: setting("quality") ?? "" });
   }
 
   private tell(message: ToPage): void {
@@ -108,6 +115,8 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
         this.tellSettings();
         const waiting = this.waiting.splice(0);
         for (const one of waiting) this.tell(one);
+        // A page that was hidden has forgotten it.
+        if (this.hasProblem) await this.again();
         return;
       }
       case "search":
@@ -120,13 +129,16 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
         return this.showCallers(message.uri, message.line - 1);
       case "callees":
         return this.showCallees(message.uri, message.line - 1);
+      case "openFolder":
       case "install":
-        return this.remedies.install();
+        return this.remedies[message.type]();
       case "choose":
-        await this.remedies.choose();
-        this.tell({ type: "again" });
+      case "lookAgain":
+        await this.remedies[message.type]();
+        return this.again();
     }
   }
+
 
   private async search(query: string, filters: Filters): Promise<void> {
     const wanted = searchArguments(query, filters, limit());
@@ -142,7 +154,10 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
     try {
       const server = await this.server();
       const shown = await ask(server, mine.token);
-      if (this.running === mine) this.tell({ type: "shown", shown, isSearch });
+      if (this.running === mine) {
+        this.hasProblem = false;
+        this.tell({ type: "shown", shown, isSearch });
+      }
       // The first search builds the index.
       if (this.languages.length === 0) void this.updateStatus(server);
     } catch (error) {
@@ -151,10 +166,22 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
     }
   }
 
+  /** Has the server run, and repeats a search that a problem replaced; shows what the problem is now, if there is one. */
+  async again(): Promise<void> {
+    try {
+      await this.server();
+      if (this.hasProblem) this.tell({ type: "again" });
+      this.hasProblem = false;
+    } catch (error) {
+      this.showProblem(error);
+    }
+  }
+
   /** Shows why nothing can be searched, and what can be done about it. */
-  showProblem(error: unknown): void {
+  private showProblem(error: unknown): void {
+    this.hasProblem = true;
     const text = error instanceof Error ? error.message : String(error);
-    this.tell({ type: "problem", text, canChoose: error instanceof NotReady && error.canChoose });
+    this.tell({ type: "problem", text, remedies: error instanceof NotReady ? error.remedies : [] });
   }
 
   /** Opens lines of a file; a preview leaves the focus where it is, and is replaced by the next one. */
@@ -205,10 +232,11 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
 <div id="head" hidden><h2 id="title"></h2><button id="back" type="button">Back to search</button></div>
 <p id="summary" role="status"></p>
 <p id="notice" hidden></p>
-<div id="missing" hidden>
-<button id="install" type="button">How to install it</button>
-<button id="choose" type="button">Choose the program…</button>
-<button id="retry" type="button">Look again</button>
+<div id="remedies" hidden>
+<button id="openFolder" type="button" hidden>Open a folder…</button>
+<button id="install" type="button" hidden>How to install it</button>
+<button id="choose" type="button" hidden>Choose the program…</button>
+<button id="lookAgain" type="button" hidden>Look again</button>
 </div>
 <div id="results"></div>
 <script nonce="${nonce}" src="${of("dist", "page.js")}"></script>

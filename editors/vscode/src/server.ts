@@ -12,13 +12,25 @@ import {
   RevealOutputChannelOn,
 } from "vscode-languageclient/node";
 
-import type { Answer, Callees, Callers, SearchArguments, Status } from "./answers";
+import type { Answer, Callees, Callers, Related, SearchArguments, Status } from "./answers";
+
+/** The command of the server's code lenses too. */
+const RELATED = "quarry.related";
+/** As many as a lens counts. */
+const MAX_RELATED = 50;
 
 /** The server, while it runs. */
 export class Server {
   private constructor(private readonly client: LanguageClient) {}
 
-  static async start(program: string, quality: string | undefined, log: vscode.LogOutputChannel, onEnd: (reason: string) => void): Promise<Server> {
+  static async start(
+    program: string,
+    quality: string | undefined,
+    log: vscode.LogOutputChannel,
+    onEnd: (reason: string) => void,
+    /** Shows the places that a code lens counts. */
+    showCounted: (uri: string, line: number) => Promise<void>,
+  ): Promise<Server> {
     const options: LanguageClientOptions = {
       // Weaker than any selector that names a language, so that the call hierarchy of another server is shown if there is
       // one.
@@ -26,7 +38,7 @@ export class Server {
       initializationOptions: quality === undefined ? {} : { quality },
       outputChannel: log,
       revealOutputChannelOn: RevealOutputChannelOn.Never,
-      middleware: middleware(),
+      middleware: middleware(showCounted),
       errorHandler: {
         error: () => ({ action: ErrorAction.Continue }),
         closed: () => {
@@ -61,6 +73,11 @@ export class Server {
     return this.execute("quarry.callees", [{ uri, line }], token);
   }
 
+  /** What may have to change with a definition, for any reason or for these. */
+  related(uri: string, line: number, kinds: string[], token: vscode.CancellationToken): Promise<Related> {
+    return this.execute(RELATED, [{ uri, line, kinds, limit: MAX_RELATED }], token);
+  }
+
   async status(token: vscode.CancellationToken): Promise<Status[]> {
     const status = await this.execute<Status | Status[]>("quarry.status", [], token);
     return Array.isArray(status) ? status : [status];
@@ -81,7 +98,7 @@ export function isCancelled(error: unknown): boolean {
   return error instanceof vscode.CancellationError || (error instanceof ResponseError && codes.includes(error.code));
 }
 
-function middleware(): Middleware {
+function middleware(showCounted: (uri: string, line: number) => Promise<void>): Middleware {
   const isFile = (document: vscode.TextDocument) => document.uri.scheme === "file";
   let isAskingOthers = false;
   return {
@@ -90,6 +107,12 @@ function middleware(): Middleware {
     didChange: async (event, next) => (isFile(event.document) ? next(event) : undefined),
     didSave: async (document, next) => (isFile(document) ? next(document) : undefined),
     didClose: async (document, next) => (isFile(document) ? next(document) : undefined),
+    // Visual Studio Code does nothing with the answer to the command of a lens.
+    executeCommand: async (command, given: unknown[], next) => {
+      const [counted] = given as { uri: string; line: number }[];
+      if (command !== RELATED || counted === undefined) return next(command, given) as unknown;
+      return showCounted(counted.uri, counted.line);
+    },
     // References are those of all servers together: ours are named only where no other server has any.
     provideReferences: async (document, position, context, token, next) => {
       if (isAskingOthers || !isFile(document)) return [];

@@ -43,16 +43,27 @@ const COMMON = new Set(["the", "and", "for", "with", "that", "this", "are", "not
 /** A text in parts, so that words of the query can be marked. */
 export function parts(text: string, query: string): Part[] {
   const wanted = new Set([...words(query)].map((word) => word.stem).filter((word) => word.length >= MIN_STEM && !COMMON.has(word)));
+  return divided(text, [...words(text)].filter((word) => wanted.has(word.stem)));
+}
+
+/** A text in parts, so that a name such as `Index.open` can be marked where its last part stands as a whole. */
+export function named(text: string, name: string): Part[] {
+  const last = name.split(/[.:#]/).at(-1);
+  const identifiers = [...text.matchAll(/[\p{L}\p{N}_$]+/gu)].filter(([identifier]) => identifier === last);
+  return divided(text, identifiers.map(({ index, 0: { length } }) => ({ start: index, end: index + length })));
+}
+
+/** A text in parts, of which the given ones match. */
+function divided(text: string, matches: { start: number; end: number }[]): Part[] {
   const found: Part[] = [];
   let end = 0;
   const push = (to: number, isMatch: boolean) => {
     if (to > end) found.push({ text: text.slice(end, to), isMatch });
     end = Math.max(end, to);
   };
-  for (const word of words(text)) {
-    if (!wanted.has(word.stem)) continue;
-    push(word.start, false);
-    push(word.end, true);
+  for (const match of matches) {
+    push(match.start, false);
+    push(match.end, true);
   }
   push(text.length, false);
   return found;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { type Answer, type Callers, type Result, type Status, addressOf, foldersOf, languagesOf, searchArguments, shownCallees, shownCallers, shownSearch, shownSimilar, statusLines, statusText } from "../src/answers";
+import { type Answer, type Callers, type Related, type Result, type Status, addressOf, foldersOf, languagesOf, searchArguments, shownCallees, shownCallers, shownRelated, shownSearch, shownSimilar, statusLines, statusText } from "../src/answers";
 
 function result(path: string, name: string, changes: Partial<Result> = {}): Result {
   return {
@@ -94,6 +94,23 @@ test("callees are the definitions of what is called", () => {
   assert.equal(shown.summary, "1 definition in 1 file · 12 ms");
   assert.equal(shown.notice, "Also called, without a definition here: log, print");
   assert.equal(shownCallees({ query: "x", took_ms: 1, definitions: [] }).summary, "No called definition found");
+});
+
+test("related places have the reason, and the line that shows it", () => {
+  const definition = { root: "/trees/shop", path: "a.py", start_line: 1, end_line: 3, name: "pay", kind: "function" };
+  const related: Related = {
+    query: "a.py:1", history: [{ complete: true, head: "1f" }, { complete: false, head: null }], targets: [definition], more: { places: 3 }, took_ms: 12,
+    results: [
+      { ...definition, path: "b.py", start_line: 6, end_line: 9, name: "buy", reasons: [{ evidence: "calls it", line: 7, text: "    pay(1)" }, { evidence: "cosine 0.7" }] },
+      { ...definition, path: "b.py", start_line: 20, end_line: 22, name: "", kind: "module", reasons: [] },
+    ],
+  };
+  const shown = shownRelated(related);
+  assert.equal(shown.title, "Related to pay");
+  assert.deepEqual(shown.files[0]?.items.map(({ title, detail, startLine, isCallable }) => [title, detail, startLine, isCallable]), [["buy", "calls it", 6, true], ["lines 20–22", "", 20, false]]);
+  assert.deepEqual(shown.files[0].items[0]?.lines, [{ line: 7, parts: [{ text: "pay", isMatch: true }, { text: "(1)", isMatch: false }] }]);
+  assert.equal(shown.notice, "3 places not shown.");
+  assert.match(shownRelated({ ...related, history: [{ complete: false, head: "1f" }] }).notice, /Not all commits/);
 });
 
 test("folders of one name are told apart by their paths", () => {

@@ -48,7 +48,10 @@ test("what is asked of a result is not replaced by the search that waits for mor
   tell({ type: "shown", shown: SHOWN, isSearch: true });
   type("pay");
   click(".action");
-  // As the view does then.
+  await pause(LONGER);
+  assert.deepEqual(sent.map((message) => message.type), ["ready", "similar"]);
+  // What is asked in the editor, neither.
+  type("pay once");
   tell({ type: "busy", isSearch: false });
   await pause(LONGER);
   assert.deepEqual(sent.map((message) => message.type), ["ready", "similar"]);
@@ -72,17 +75,26 @@ test("folders are filters by their addresses", async () => {
   await window.happyDOM.close();
 });
 
-test("without a program there are ways to get one", async () => {
-  const { window, sent, tell, type, click } = page();
-  const isHidden = () => window.document.querySelector("#missing")?.hasAttribute("hidden");
-  assert.equal(isHidden(), true);
-  tell({ type: "problem", text: "not found", canChoose: true });
-  assert.equal(isHidden(), false);
-  click("#install");
-  click("#choose");
-  assert.deepEqual(sent.slice(1).map((message) => message.type), ["install", "choose"]);
-  type("pay");
-  click("#retry");
-  assert.equal(sent.at(-1)?.type, "search");
+test("a problem has the buttons that help", async () => {
+  const { window, sent, tell, click } = page();
+  const isHidden = (id: string) => window.document.getElementById(id)?.hasAttribute("hidden");
+  assert.equal(isHidden("remedies"), true);
+  tell({ type: "problem", text: "no folder", remedies: ["openFolder"] });
+  assert.deepEqual(["remedies", "openFolder", "install"].map(isHidden), [false, false, true]);
+  tell({ type: "problem", text: "no program", remedies: ["install", "choose", "lookAgain"] });
+  assert.deepEqual(["remedies", "openFolder", "install"].map(isHidden), [false, true, false]);
+  for (const id of ["install", "choose", "lookAgain"]) click(`#${id}`);
+  assert.deepEqual(sent.slice(1).map((message) => message.type), ["install", "choose", "lookAgain"]);
+  await window.happyDOM.close();
+});
+
+test("without a query, a problem stays until it is solved", async () => {
+  const { window, tell, click } = page();
+  const summary = () => window.document.querySelector("#summary")?.textContent;
+  tell({ type: "problem", text: "no program", remedies: ["lookAgain"] });
+  click("#lookAgain");
+  assert.equal(summary(), "no program");
+  tell({ type: "again" });
+  assert.equal(summary(), "");
   await window.happyDOM.close();
 });

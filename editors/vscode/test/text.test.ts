@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { counted, parts, printable } from "../src/text";
+import { counted, named, parts, printable } from "../src/text";
 
 function marked(text: string, query: string): string {
   return parts(text, query).map((part) => (part.isMatch ? `[${part.text}]` : part.text)).join("");
@@ -16,6 +16,14 @@ test("words of the query are marked in identifiers and in English", () => {
   assert.equal(marked("größe", "größe"), "[größe]");
   assert.equal(marked("anything", ""), "anything");
   assert.deepEqual(parts("", "x"), []);
+});
+
+test("a name is marked only as a whole", () => {
+  const marked = (text: string, name: string) => named(text, name).map((part) => (part.isMatch ? `[${part.text}]` : part.text)).join("");
+  assert.equal(marked("let locked = try_lock(&lock);", "lock"), "let locked = try_lock(&[lock]);");
+  assert.equal(marked("Index::open(open_all)", "Index.open"), "Index::[open](open_all)");
+  assert.equal(marked("größe(größer)", "größe"), "[größe](größer)");
+  assert.equal(marked("anything", ""), "anything");
 });
 
 test("parts together are the text", () => {

@@ -1,7 +1,7 @@
 // The page of the view. What comes from files is only ever set as text.
 
 import type { FileItems, Filters, Item, Shown } from "../answers";
-import type { FromPage, ToPage } from "../messages";
+import type { FromPage, Remedy, ToPage } from "../messages";
 
 declare function acquireVsCodeApi(): {
   postMessage(message: FromPage): void;
@@ -18,6 +18,8 @@ interface Kept {
 
 /** Time after the last letter until a search begins, in milliseconds. */
 const PAUSE = 200;
+/** The buttons that help if nothing can be searched. */
+const REMEDIES: Remedy[] = ["openFolder", "install", "choose", "lookAgain"];
 /** The fields of the form that are filters. */
 const NAMES = ["language", "kind", "glob", "quality", "folder"] as const;
 
@@ -38,7 +40,7 @@ const title = get("title");
 const summary = get("summary");
 const notice = get("notice");
 const results = get("results");
-const missing = get("missing");
+const remedies = get("remedies");
 
 let timer = 0;
 
@@ -110,6 +112,8 @@ function itemOf(item: Item): HTMLElement {
     button.type = "button";
     button.title = `${text}: ${item.title}`;
     button.addEventListener("click", () => {
+      // A search that still waits for more letters would replace the answer.
+      clearTimeout(timer);
       code.postMessage({ type, uri: item.uri, line: item.startLine });
     });
     actions.append(button);
@@ -137,7 +141,7 @@ function show(shown: Shown, isSearch: boolean): void {
   summary.textContent = shown.summary;
   notice.textContent = shown.notice;
   notice.hidden = shown.notice === "";
-  missing.hidden = true;
+  remedies.hidden = true;
   results.replaceChildren(...shown.files.map(fileOf));
   window.scrollTo(0, 0);
 }
@@ -163,7 +167,7 @@ function receive(message: ToPage): void {
       offer("folder", message.folders);
       get("folders").hidden = message.folders.length < 2;
       const [none] = (field("quality") as HTMLSelectElement).options;
-      if (none !== undefined) none.textContent = `default (${message.quality})`;
+      if (none !== undefined) none.textContent = message.quality === "" ? "default" : `default (${message.quality})`;
       keep();
       break;
     }
@@ -179,7 +183,7 @@ function receive(message: ToPage): void {
       search();
       break;
     case "busy":
-      // A search that still waits for more letters would replace what was asked after them.
+      // Asked in the editor.
       if (!message.isSearch) clearTimeout(timer);
       document.body.classList.add("busy");
       break;
@@ -188,7 +192,8 @@ function receive(message: ToPage): void {
       break;
     case "problem":
       show({ title: "", summary: message.text, notice: "", files: [] }, true);
-      missing.hidden = !message.canChoose;
+      remedies.hidden = message.remedies.length === 0;
+      for (const type of REMEDIES) get(type).hidden = !message.remedies.includes(type);
   }
 }
 
@@ -233,12 +238,11 @@ get("back").addEventListener("click", () => {
   search();
   box.focus();
 });
-for (const type of ["choose", "install"] as const) {
+for (const type of REMEDIES) {
   get(type).addEventListener("click", () => {
     code.postMessage({ type });
   });
 }
-get("retry").addEventListener("click", search);
 window.addEventListener("message", (event: MessageEvent<ToPage>) => {
   receive(event.data);
 });

@@ -10,7 +10,7 @@ import { chromium } from "playwright-core";
 
 const PATIENCE = 30_000;
 
-/** What only distracts: welcome pages, recommendations, tips, updates. */
+/** Settings against distractions: welcome pages, recommendations, tips, updates. */
 const QUIET = {
   "workbench.startupEditor": "none", "git.enabled": false, "extensions.autoUpdate": false, "workbench.tips.enabled": false,
   "security.workspace.trust.enabled": false, "extensions.ignoreRecommendations": true, "chat.commandCenter.enabled": false,
@@ -60,7 +60,11 @@ export async function start({ installation, own, folder, settings, onPath }) {
     server.stderr.on("data", (data) => (log += data));
     server.on("exit", () => reject(new Error(log)));
   });
-  return { address: `http://127.0.0.1:${port}/?folder=${encodeURIComponent(folder)}`, stop: () => server.kill() };
+  const stop = () => new Promise((resolve) => {
+    server.on("exit", resolve);
+    server.kill();
+  });
+  return { address: `http://127.0.0.1:${port}/?folder=${encodeURIComponent(folder)}`, stop };
 }
 
 export function launch(executablePath) {

@@ -59,7 +59,7 @@ if (options["code-server"] === undefined || options.program === undefined) {
 const scratch = mkdtempSync(path.join(tmpdir(), "quarry-e2e-"));
 if (options.screenshots !== undefined) mkdirSync(options.screenshots, { recursive: true });
 
-/** Visual Studio Code on the tree, with settings of its own. */
+/** Starts Visual Studio Code on the tree, with settings of its own. */
 function started(name, settings, onPath) {
   return start({ installation: options["code-server"], own: path.join(scratch, name), folder: path.join(scratch, "shop"), settings, onPath });
 }
@@ -95,6 +95,13 @@ function servers() {
     }
   };
   return readdirSync("/proc").filter((name) => /^\d+$/.test(name) && isServer(name)).map(Number);
+}
+
+/** Waits until the view has an answer, and the focus, which it takes a moment later. */
+async function answered(view, title) {
+  await text(view, "#title", title);
+  const page = await view.locator(":root").elementHandle();
+  await (await page.ownerFrame()).waitForFunction(() => document.hasFocus());
 }
 
 async function checkSearch(page, view, scheme) {
@@ -161,18 +168,17 @@ async function checkSearch(page, view, scheme) {
   await page.keyboard.press("Control+Home");
   for (let n = 0; n < 4; n += 1) await page.keyboard.press("ArrowDown");
   await command(page, "Find Similar Code Here");
-  await text(view, "#title", "Similar to ");
+  await answered(view, "Similar to ");
 
-  await command(page, "Find What Else May Have to Change");
-  await text(view, "#title", "Related to retry_with_backoff");
-  await text(view, ".item .name", "pause");
-
-  // A line above a definition counts its tests; a click lists them.
-  await page.locator(".codelens-decoration a", { hasText: "1 test" }).first().click();
-  await text(view, "#title", "Related to retry_with_backoff");
+  // A line above a definition counts its tests, which is asked for only while the editor has the focus; a click lists them.
+  await page.locator(".view-line", { hasText: "def retry_with_backoff" }).click();
+  await page.locator(".codelens-decoration a", { hasText: "1 test" }).click();
+  await answered(view, "Related to retry_with_backoff");
   await text(view, ".item .name", "test_retry");
   assert.equal(await view.locator(".item .name", { hasText: "pause" }).count(), 0);
   await picture(page, `related-${scheme}`);
+  await command(page, "Find What Else May Have to Change");
+  await text(view, ".item .name", "pause");
 
   // The state of the index.
   await page.locator(".statusbar-item", { hasText: "Quarry" }).click();
@@ -195,7 +201,6 @@ async function checkSearch(page, view, scheme) {
   await item.locator(".codicon-search").waitFor();
   await text(view, ".item .name", "pause");
   assert.ok(servers().length === 1 && servers()[0] !== before[0], "another server runs");
-
 }
 
 async function checkChoice(page, view, scheme) {

@@ -16,7 +16,7 @@ const DIRECTORY = "editors/vscode";
 const { values: options } = parseArgs({ options: { target: { type: "string" }, out: { type: "string", default: "." } } });
 const { QUARRY_PROGRAM: program, QUARRY_REPOSITORY: repository } = process.env;
 const manifest = JSON.parse(readFileSync("package.json", "utf8"));
-// What is only for development is left out of the JSON.
+// JSON leaves these out, which are only for development.
 Object.assign(manifest, { files: ["**"], private: undefined, scripts: undefined, dependencies: undefined, devDependencies: undefined });
 
 rmSync(STAGE, { recursive: true, force: true });
@@ -48,6 +48,6 @@ if (program) {
 mkdirSync(options.out, { recursive: true });
 const platform = options.target === undefined ? "" : `-${options.target}`;
 const packagePath = resolve(options.out, `${manifest.name}${platform}-${manifest.version}.vsix`);
-// What is still relative would be broken in a marketplace; without a repository, pictures are no addresses of the web.
+// Relative links break in a marketplace; without a repository, pictures have no addresses of the web.
 const published = { allowMissingRepository: !repository, rewriteRelativeLinks: Boolean(repository) };
 await createVSIX({ cwd: STAGE, packagePath, target: options.target, dependencies: false, ...published });

@@ -80,7 +80,7 @@ export interface Related {
   query: string;
   targets: Definition[];
   results: (Definition & { reasons: { evidence: string; line?: number; text?: string }[] })[];
-  /** What is beyond the limit. */
+  /** Places beyond the limit. */
   more?: { places: number };
   /** The histories of the folders; the head is null if no commit was read, as outside of a git repository. */
   history: { complete: boolean; head: string | null }[];
@@ -134,9 +134,6 @@ export interface Shown {
 const MAX_LINES = 5;
 const MAX_LINE_CHARS = 300;
 
-/** Kinds of what others may call. */
-const CALLABLE = ["function", "method", "type"];
-
 /** Names in a notice. */
 const MAX_NAMES = 20;
 
@@ -162,6 +159,13 @@ function byFile<T extends Place>(all: T[], item: (one: T) => Item): FileItems[] 
   return [...files.values()];
 }
 
+/** A definition in the view, without its lines. */
+function shownDefinition(place: Definition): Omit<Item, "detail" | "lines"> {
+  const { name, start_line: startLine, end_line: endLine, kind } = place;
+  const title = name === "" ? `lines ${startLine}–${endLine}` : printable(name);
+  return { uri: addressOf(place), startLine, endLine, title, isCallable: name !== "" && ["function", "method", "type"].includes(kind) };
+}
+
 /** Source without the indentation that all its lines share. */
 function shownLines(source: string, first: number, marked: (text: string) => Part[]): ShownLine[] {
   const lines = source.split("\n");
@@ -174,16 +178,7 @@ function shownLines(source: string, first: number, marked: (text: string) => Par
 
 function itemOf(result: Result, query: string): Item {
   const lines = shownLines(result.snippet, result.snippet_line, (text) => parts(text, query));
-  const isNamed = result.name !== "";
-  return {
-    uri: addressOf(result),
-    startLine: result.start_line,
-    endLine: result.end_line,
-    title: isNamed ? printable(result.name) : `lines ${result.start_line}–${result.end_line}`,
-    detail: result.kind,
-    lines,
-    isCallable: isNamed && CALLABLE.includes(result.kind),
-  };
+  return { ...shownDefinition(result), detail: result.kind, lines };
 }
 
 function summaryOf(n: number, thing: string, files: FileItems[], took: number): string {
@@ -230,15 +225,7 @@ export function shownCallers(answer: Callers): Shown {
 export function shownCallees(answer: Callees): Shown {
   const [first] = answer.definitions;
   const called = answer.definitions.flatMap(({ callees }) => callees.flatMap(({ definitions }) => definitions));
-  const files = byFile(called, (definition) => ({
-    uri: addressOf(definition),
-    startLine: definition.start_line,
-    endLine: definition.end_line,
-    title: printable(definition.name),
-    detail: definition.kind,
-    lines: [],
-    isCallable: true,
-  }));
+  const files = byFile(called, (definition) => ({ ...shownDefinition(definition), detail: definition.kind, lines: [] }));
   const summary = called.length === 0 ? "No called definition found" : summaryOf(called.length, "definition", files, answer.took_ms);
   const names = answer.definitions.flatMap(({ unknown, external }) => [...unknown, ...external].map(({ name }) => name));
   const others = [...new Set(names)].map(printable);
@@ -246,24 +233,20 @@ export function shownCallees(answer: Callees): Shown {
   return { title: `Called by ${printable(first?.name ?? answer.query)}`, summary, notice, files };
 }
 
-/** What may have to change with something. */
+/** Places that may have to change with a definition. */
 export function shownRelated(answer: Related): Shown {
   const name = printable(answer.targets[0]?.name || answer.query);
   const files = byFile(answer.results, (place) => ({
-    uri: addressOf(place),
-    startLine: place.start_line,
-    endLine: place.end_line,
-    title: place.name === "" ? `lines ${place.start_line}–${place.end_line}` : printable(place.name),
+    ...shownDefinition(place),
     detail: printable(place.reasons[0]?.evidence ?? ""),
     lines: place.reasons.flatMap(({ line, text }) => (line === undefined || text === undefined ? [] : shownLines(text.trim(), line, (one) => named(one, name)))),
-    isCallable: place.name !== "" && CALLABLE.includes(place.kind),
   }));
   const summary = answer.results.length === 0 ? "Nothing found" : summaryOf(answer.results.length, "place", files, answer.took_ms);
   const left = answer.more?.places ?? 0;
   const notice = [
-    ...(left > 0 ? [`${counted(left, "place")} not shown.`] : []),
-    ...(answer.history.some(({ complete, head }) => !complete && head !== null) ? ["Not all commits have been read yet."] : []),
-  ].join(" ");
+    left > 0 ? `${counted(left, "place")} not shown.` : "",
+    answer.history.some(({ complete, head }) => !complete && head !== null) ? "Not all commits have been read yet." : "",
+  ].join(" ").trim();
   return { title: `Related to ${name}`, summary, notice, files };
 }
 

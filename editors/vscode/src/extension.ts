@@ -12,7 +12,7 @@ import { printable } from "./text";
 
 /** Time after the last saved file until the state of the index is asked for, in milliseconds. */
 const PAUSE = 2000;
-/** What helps if there is no program. */
+/** Remedies if no program is found. */
 const NO_PROGRAM: Remedy[] = ["install", "choose", "lookAgain"];
 
 class Extension implements vscode.Disposable {
@@ -154,13 +154,9 @@ class Extension implements vscode.Disposable {
     await this.running().catch(() => undefined);
   }
 
-  /** Shows how the program is installed. */
+  /** Shows how the program is installed, in the README, by its name in a package. */
   private async showInstallation(): Promise<void> {
-    const directory = this.context.extensionUri;
-    // Packages have it as readme.md.
-    const [name] = (await vscode.workspace.fs.readDirectory(directory)).map(([file]) => file).filter((file) => file.toLowerCase() === "readme.md");
-    if (name === undefined) return;
-    const readme = vscode.Uri.joinPath(directory, name).with({ fragment: "install-the-program" });
+    const readme = vscode.Uri.joinPath(this.context.extensionUri, "readme.md").with({ fragment: "install-the-program" });
     await vscode.commands.executeCommand("markdown.showPreview", readme);
   }
 

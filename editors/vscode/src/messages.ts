@@ -2,7 +2,7 @@
 
 import type { Filters, Shown } from "./answers";
 
-/** What the user can do if nothing can be searched. */
+/** A step that the user can take if nothing can be searched. */
 export type Remedy = "openFolder" | "install" | "choose" | "lookAgain";
 
 /** From the page. */

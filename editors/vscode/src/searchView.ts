@@ -22,7 +22,7 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
 
   private view: vscode.WebviewView | undefined;
   private isReady = false;
-  /** Whether the page shows a problem instead of an answer. */
+  /** True while the page shows a problem instead of an answer. */
   private hasProblem = false;
   /** What a page is told that is not there yet. */
   private waiting: ToPage[] = [];
@@ -68,25 +68,21 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
 
   /** Shows code that is similar to that of a line, from 0. */
   async showSimilar(uri: string, line: number): Promise<void> {
-    await vscode.commands.executeCommand(`${SearchView.id}.focus`);
     await this.answer(async (server, token) => shownSimilar(await server.similar(uri, line, limit(), token)), false);
   }
 
   /** Shows what calls the definition at a line, from 0. */
   async showCallers(uri: string, line: number): Promise<void> {
-    await vscode.commands.executeCommand(`${SearchView.id}.focus`);
     await this.answer(async (server, token) => shownCallers(await server.callers(uri, line, token)), false);
   }
 
   /** Shows what the definition at a line, from 0, calls. */
   async showCallees(uri: string, line: number): Promise<void> {
-    await vscode.commands.executeCommand(`${SearchView.id}.focus`);
     await this.answer(async (server, token) => shownCallees(await server.callees(uri, line, token)), false);
   }
 
-  /** Shows what may have to change with the definition at a line, from 0, for any reason or for these. */
+  /** Shows the places that may have to change with the definition at a line, from 0, for any reason or for these. */
   async showRelated(uri: string, line: number, kinds: string[] = []): Promise<void> {
-    await vscode.commands.executeCommand(`${SearchView.id}.focus`);
     await this.answer(async (server, token) => shownRelated(await server.related(uri, line, kinds, token)), false);
   }
 
@@ -139,7 +135,6 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
     }
   }
 
-
   private async search(query: string, filters: Filters): Promise<void> {
     const wanted = searchArguments(query, filters, limit());
     await this.answer(async (server, token) => shownSearch(await server.search(wanted, token), query), true);
@@ -147,6 +142,7 @@ export class SearchView implements vscode.WebviewViewProvider, vscode.Disposable
 
   /** Asks, and shows the answer unless something else is asked meanwhile. */
   private async answer(ask: (server: Server, token: vscode.CancellationToken) => Promise<Shown>, isSearch: boolean): Promise<void> {
+    if (!isSearch) await vscode.commands.executeCommand(`${SearchView.id}.focus`);
     this.running?.cancel();
     this.running?.dispose();
     const mine = (this.running = new vscode.CancellationTokenSource());

@@ -73,7 +73,7 @@ export class Server {
     return this.execute("quarry.callees", [{ uri, line }], token);
   }
 
-  /** What may have to change with a definition, for any reason or for these. */
+  /** Places that may have to change with a definition, for any reason or for these. */
   related(uri: string, line: number, kinds: string[], token: vscode.CancellationToken): Promise<Related> {
     return this.execute(RELATED, [{ uri, line, kinds, limit: MAX_RELATED }], token);
   }

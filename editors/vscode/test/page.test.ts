@@ -50,7 +50,7 @@ test("what is asked of a result is not replaced by the search that waits for mor
   click(".action");
   await pause(LONGER);
   assert.deepEqual(sent.map((message) => message.type), ["ready", "similar"]);
-  // What is asked in the editor, neither.
+  // Nor are answers to commands of the editor.
   type("pay once");
   tell({ type: "busy", isSearch: false });
   await pause(LONGER);

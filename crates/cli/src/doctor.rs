@@ -15,13 +15,14 @@ use quarry_embed::Embedder;
 use quarry_index::{Index, OpenOptions, RebuildReason, Status, Update, expected_bytes};
 #[cfg(feature = "data")]
 use quarry_sandbox::{MemoryBound, Runner, SEARCH_PATH};
+use quarry_session::models::{Quality, can_rerank};
 use quarry_source::languages;
 use quarry_text::{counted, with_causes};
 use quarry_walk::{self as walk, ListedFile, Listing, SkipReason, WalkOptions};
 use serde::Serialize;
 
 use crate::index::{IGNORED, SourceArgs};
-use crate::model::RerankArgs;
+use crate::model::{RerankArgs, bundled_model_directories};
 use crate::output;
 use crate::settings::{self, Settings};
 use crate::terminal::Terminal;
@@ -110,6 +111,7 @@ fn check_all(source: &SourceArgs, report: &mut dyn FnMut(Check) -> io::Result<()
     }
     let (loads, model) = model(source, &settings);
     report(loads)?;
+    quality(&settings).into_iter().try_for_each(&mut *report)?;
     if let Some(listing) = &listing {
         let options = source.options(&settings);
         index_checks(source, &options, listing, model).into_iter().try_for_each(&mut *report)?;
@@ -307,6 +309,16 @@ fn model(source: &SourceArgs, settings: &Settings) -> (Check, Option<Arc<dyn Emb
             (Check::broken("model", format!("{error:#}"), advice), None)
         }
     }
+}
+
+/// A warning that `quality = "auto"` cannot re-rank here.
+fn quality(settings: &Settings) -> Option<Check> {
+    let is_auto = settings.get(|layer| layer.quality) == Some(Quality::Auto);
+    let is_missing = cfg!(feature = "transformers") && !can_rerank(&bundled_model_directories());
+    (is_auto && is_missing).then(|| {
+        let found = "the model of `best` is not installed, so that `auto` ranks like `fast`";
+        Check::warning("quality", found, "`quarry model pull best` installs it")
+    })
 }
 
 fn index(

@@ -483,9 +483,13 @@ pub fn changes_between(
     let mut options = history.diff_options();
     let diff = match comparison {
         Comparison::Staged => {
-            let head = start(&repository, directory, None)?.tree().map_err(failed)?;
+            // Before the first commit, every staged file is new.
+            let head = match repository.head() {
+                Err(error) if error.code() == ErrorCode::UnbornBranch => None,
+                _ => Some(start(&repository, directory, None)?.tree().map_err(failed)?),
+            };
             let index = repository.index().map_err(failed)?;
-            repository.diff_tree_to_index(Some(&head), Some(&index), Some(&mut options))
+            repository.diff_tree_to_index(head.as_ref(), Some(&index), Some(&mut options))
         }
         Comparison::Revisions(first, second) | Comparison::SinceBase(first, second) => {
             let (from, to) = (commit(first)?.id(), commit(second)?);

@@ -205,6 +205,19 @@ fn a_shallow_clone_is_reported() {
 }
 
 #[test]
+fn before_the_first_commit_every_staged_file_is_new() {
+    let fixture = Fixture::new();
+    let tree = fixture.directory.path();
+    fs::write(tree.join("a.py"), "a = 1\n").unwrap();
+    let mut index = Repository::open(tree).unwrap().index().unwrap();
+    index.add_path(Path::new("a.py")).unwrap();
+    index.write().unwrap();
+    let found = changes_between(tree, &Comparison::Staged, &|_| true).unwrap();
+    let change = Change { path: "a.py".into(), before: String::new(), after: "a = 1\n".into() };
+    assert_eq!(found, [change]);
+}
+
+#[test]
 fn what_is_not_damage_is_told_apart() {
     let mut fixture = Fixture::new();
     let first = fixture.commit("begin", &[("a.py", Some("a"))]);

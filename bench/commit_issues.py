@@ -4,21 +4,25 @@
 
 For each repository of commit-issues-sources.tsv, messages with 40 to 700 words that speak of something wrong and name their
 pull request or issue become an export of issues. `quarry data build` finds the functions that the commits changed, and
-`quarry eval localize` ranks the functions of the tree before them: OUT/owner+name/features.jsonl. What is there is kept, so
-that a run can be continued.
+`quarry eval localize` ranks the functions of a tree before them: OUT/owner+name/features.jsonl. Issues that follow each other
+share the tree before the first of them, since an index for each takes ten times as long; functions that it lacks do not count.
+What is there is kept, so that a run can be continued. MIRRORS may hold a part of the repositories.
 """
 
 import csv
 import json
 import random
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 SOURCES = Path(__file__).with_name("commit-issues-sources.tsv")
 # Messages of a repository, before those are left out that change no function or many.
-MESSAGES = 110
+MESSAGES = 220
+# Issues that share a tree.
+GROUP = 10
 WORDS = range(40, 701)
 TRAILER = re.compile(r"^\s*(signed-off-by|co-authored-by|reviewed-by|acked-by|cc|change-id|tested-by|pull request|pr-url|\* |---)", re.I)
 CLOSED = re.compile(r"\b(?:fix(?:es|ed)?|close[sd]?|resolve[sd]?)\b[:\s]+[\w./-]*#(\d+)", re.I)
@@ -63,6 +67,14 @@ def messages(mirror, commit):
             yield {"number": int(named[1]), "title": PREFIX.sub("", subject).strip(), "body": body, "state": "closed"}
 
 
+def grouped(issues, mirror):
+    """Issues in the order of their commits, each of a group with the commit of the oldest."""
+    show = ["git", f"--git-dir={mirror}", "show", "-s", "--format=%ct"]
+    time = lambda issue: int(subprocess.run([*show, issue["commit"]], check=True, stdout=subprocess.PIPE).stdout)
+    ordered = sorted(issues, key=time)
+    return [issue | {"commit": ordered[at - at % GROUP]["commit"]} for at, issue in enumerate(ordered)]
+
+
 def main(quarry, mirrors, out):
     for source in csv.DictReader(open(SOURCES), delimiter="\t"):
         repository, commit = source["repository"], source["commit"]
@@ -72,6 +84,8 @@ def main(quarry, mirrors, out):
             continue
         mirror = Path(mirrors) / name
         mirror = mirror / "repo" if (mirror / "repo").is_dir() else mirror
+        if not mirror.is_dir():
+            continue
         directory.mkdir(parents=True, exist_ok=True)
         if not (directory / "clone").exists():
             clone = ["git", "clone", "--quiet", "--shared", "--no-checkout", mirror.resolve(), directory / "clone"]
@@ -81,9 +95,12 @@ def main(quarry, mirrors, out):
         (directory / "issues.json").write_text(json.dumps(found[:MESSAGES]))
         (directory / "plan.toml").write_text(PLAN.format(commit=commit, repository=repository))
         subprocess.run([quarry, "data", "build", directory / "plan.toml"], check=True)
-        issues = directory / "plan.build/exports/localize/issues.jsonl"
-        part = directory / "features.part"
-        subprocess.run([quarry, "eval", "localize", issues, "--repos", mirrors, "--features", part], check=True)
+        exported = map(json.loads, open(directory / "plan.build/exports/localize/issues.jsonl"))
+        issues, part, work = directory / "issues.jsonl", directory / "features.part", directory / "work"
+        issues.write_text("".join(json.dumps(issue) + "\n" for issue in grouped(exported, mirror)))
+        localize = [quarry, "eval", "localize", issues, "--repos", mirrors, "--work", work, "--features", part]
+        subprocess.run(localize, check=True)
+        shutil.rmtree(work)
         part.rename(directory / "features.jsonl")
 
 

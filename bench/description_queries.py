@@ -21,7 +21,7 @@ import subprocess
 from pathlib import Path
 
 SEED = 7
-SUFFIXES = {".py", ".java", ".rs", ".go", ".ts", ".tsx", ".js", ".cs", ".cpp", ".hpp", ".cc", ".h", ".kt", ".swift"}
+SUFFIXES = {".py", ".java", ".rs", ".go", ".ts", ".tsx", ".js", ".cs", ".c", ".cpp", ".hpp", ".cc", ".h", ".kt", ".php", ".swift"}
 # A line that defines a function, after its documentation.
 DEFINITION = re.compile(
     r"^\s*(?:pub(?:\([a-z]+\))?\s+)?(?:(?:async|unsafe|const|static|public|private|protected|internal|final|override|virtual|abstract|"
@@ -98,13 +98,23 @@ def functions(path, source):
 def blobs(mirror, commit, root):
     git = ["git", f"--git-dir={mirror}"]
     listed = subprocess.run(git + ["ls-tree", "-r", "-l", commit, "--", root or "."], check=True, stdout=subprocess.PIPE).stdout
+    wanted = []
     for line in listed.decode("utf-8", "replace").splitlines():
         meta, path = line.split("\t", 1)
         mode, kind, name, size = meta.split()
         if kind == "blob" and mode != "120000" and size.isdigit() and int(size) < 500_000 and Path(path).suffix in SUFFIXES:
-            content = subprocess.run(git + ["cat-file", "blob", name], stdout=subprocess.PIPE)
-            if content.returncode == 0:
-                yield path, content.stdout.decode("utf-8", "replace")
+            wanted.append((path, name))
+    names = "".join(f"{name}\n" for _, name in wanted).encode()
+    found = subprocess.run(git + ["cat-file", "--batch"], input=names, check=True, stdout=subprocess.PIPE).stdout
+    at = 0
+    for path, _ in wanted:
+        end = found.index(b"\n", at)
+        header = found[at:end].split()
+        at = end + 1
+        if header[1] != b"missing":
+            size = int(header[2])
+            yield path, found[at : at + size].decode("utf-8", "replace")
+            at += size + 1
 
 
 def questions_of(row, mirror, out, arguments):
@@ -164,6 +174,8 @@ def main():
             place = arguments.mirrors / row["repository"].replace("/", "+")
             mirror = next(one for one in (place / "repo", place / ".git", place) if (one / "HEAD").is_file())
             chosen = questions_of(row, mirror, arguments.out, arguments)
+            if not chosen:
+                continue
             tree = (arguments.out / "trees" / row["name"]).resolve()
             commit = commit_of(tree, (arguments.out / "mirrors" / row["repository"].replace("/", "+")).resolve())
             for number, (path, line, _, text) in enumerate(chosen):

@@ -1,11 +1,12 @@
 """Fits the trees that rank units for an issue (crates/index/issues.json), and cross-validates them by repository.
 
     quarry eval localize dev.jsonl --repos MIRRORS --features features.jsonl
+    quarry eval localize dev-multi.jsonl --repos MIRRORS --features multi.jsonl
     pip install lightgbm numpy
-    python bench/fit_issues.py features.jsonl --more COMMITS/*/features.jsonl --out crates/index/issues.json
+    python bench/fit_issues.py features.jsonl multi.jsonl --more COMMITS/*/features.jsonl --out crates/index/issues.json
 
-The issues that `bench/commit_issues.py` makes of commit messages (--more) are fitted with those of features.jsonl, and never
-measured.
+The issues that `bench/commit_issues.py` makes of commit messages (--more) are fitted with the others. --curve prints what parts
+of them bring, by repositories.
 
 With the features of descriptions that `bench/description_queries.py` makes (--descriptions), also fits the trees for
 descriptions (crates/index/descriptions.json) and the weights that tell them from reports (crates/index/text-kinds.json): those
@@ -17,13 +18,14 @@ With the features of `--method best`, `--reranking` prints what weights of its r
 fitted on the other repositories; `--history` prints
 what two more features bring: how many commits ago a file was changed, and how often in the last 500.
 
-LambdaMART (LightGBM) with trees of three splits that rise with evidence; gold functions in tests do not count, because an
+LambdaMART (LightGBM) with trees of seven splits that rise with evidence; gold functions in tests do not count, because an
 issue asks what to change. The values are scaled for a softmax over them.
 """
 
 import argparse
 import json
 import math
+import random
 import re
 import subprocess
 from collections import Counter
@@ -42,16 +44,16 @@ FREE = {
 }
 # Evidence that is too rare in a few hundred issues to be learned: its weights are given, and the trees are fitted to the rest.
 WEIGHTS = {"innermost_frame": 1.5, "frame": 1.0, "message": 3.5, "position": 1.0}
-# Trees and their leaves: for reports, and for descriptions, of which there are more.
-SHAPE, SHAPE_OF_DESCRIPTIONS = (200, 4), (300, 8)
+# Trees and their leaves: for reports, and for descriptions.
+SHAPE, SHAPE_OF_DESCRIPTIONS = (400, 8), (300, 8)
 # The weights of re-rankers that are tried.
 RERANKING = [0, 2, 4, 6, 8, 10, 15, 22]
 # What the scores of LambdaMART are multiplied by for the softmax, about.
 SCALE = 1.5
 # Commits before an issue's that are read, and those among them in which changes are counted.
 HISTORY, RECENT = 2000, 500
-# How much an issue made of a commit message counts.
-WEIGHT_OF_COMMITS = 0.3
+# The weight of an issue made of a commit message, relative to a real one.
+WEIGHT_OF_COMMITS = 1
 # Parts of their repositories, each ranked by trees that were fitted on the others.
 FOLDS = 4
 # Candidates of an issue that are learned from, besides the gold ones: the best by the preselection.
@@ -307,6 +309,20 @@ def write_kinds(name, kinds, path):
     path.write_text(json.dumps(known, indent=2) + "\n")
 
 
+def learning_curve(issues, names, commits):
+    """Each issue ranked by trees that were fitted on other repositories' issues, and on the commits of some repositories."""
+    repositories = sorted({i["repository"] for i in commits})
+    random.Random(1).shuffle(repositories)
+    for share in (0, 0.25, 0.5, 1):
+        kept = set(repositories[: round(share * len(repositories))])
+        used = [i for i in commits if i["repository"] in kept]
+        scores = fold_scores(issues, names, used)
+        label = f"with {len(used)} commits of {len(kept)} repositories"
+        report(f"{label}, ", issues, scores)
+        for source in sorted({i["source"] for i in issues}):
+            report_ranks(f"{label}, {source}", [i for i in issues if i["source"] == source], scores)
+
+
 def report(label, issues, scores):
     found = {}
     for issue in issues:
@@ -376,20 +392,23 @@ def try_history(issues, names, dev, mirrors):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("features")
+    parser.add_argument("features", nargs="+")
     parser.add_argument("--out")
     parser.add_argument("--reranking", action="store_true", help="try weights of re-rankers, and fit nothing")
     parser.add_argument("--history", nargs=2, metavar=("ISSUES", "MIRRORS"), help="try features of histories, and fit nothing")
+    parser.add_argument("--curve", action="store_true", help="print what parts of --more bring, and fit nothing")
     parser.add_argument("--more", nargs="+", default=[], metavar="FEATURES", help="features of issues made of commit messages")
     parser.add_argument("--descriptions", nargs="+", default=[], metavar="FEATURES", help="also fit the trees for these, and the kinds of texts")
     parser.add_argument("--questions", nargs="+", default=[], metavar="FEATURES", help="also fit which texts are long ones, on these questions")
     parser.add_argument("--no-validation", action="store_true", help="only fit")
     arguments = parser.parse_args()
-    if not (arguments.out or arguments.reranking or arguments.history):
-        parser.error("--out is required without --reranking and --history")
+    if not (arguments.out or arguments.reranking or arguments.history or arguments.curve):
+        parser.error("--out is required without --reranking, --history and --curve")
     names = feature_names()
-    issues = load(arguments.features, len(names))
+    issues = [issue for path in arguments.features for issue in load(path, len(names))]
     commits = [issue for path in arguments.more for issue in load(path, len(names))]
+    if arguments.curve:
+        return learning_curve(issues, names, commits)
     if arguments.history:
         return try_history(issues, names, *arguments.history)
     if not arguments.no_validation:

@@ -213,7 +213,7 @@ fn before_the_first_commit_every_staged_file_is_new() {
     index.add_path(Path::new("a.py")).unwrap();
     index.write().unwrap();
     let found = changes_between(tree, &Comparison::Staged, &|_| true).unwrap();
-    let change = Change { path: "a.py".into(), before: String::new(), after: "a = 1\n".into() };
+    let change = Change { path: "a.py".into(), before: Vec::new(), after: "a = 1\n".into() };
     assert_eq!(found, [change]);
 }
 

@@ -83,7 +83,7 @@ const N: usize = 70;
 /// The features of a unit; each is about 0 to 1, except logarithms and ranks.
 pub type IssueFeatures = [f32; N];
 
-/// A sum of regression trees: gradient boosting, with the trees of two or three splits that a few hundred issues allow.
+/// A sum of regression trees: gradient boosting, with trees of a few splits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IssueModel {

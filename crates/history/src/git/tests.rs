@@ -209,7 +209,8 @@ fn before_the_first_commit_every_staged_file_is_new() {
     let fixture = Fixture::new();
     let tree = fixture.directory.path();
     fs::write(tree.join("a.py"), "a = 1\n").unwrap();
-    let mut index = Repository::open(tree).unwrap().index().unwrap();
+    let repository = Repository::open(tree).unwrap();
+    let mut index = repository.index().unwrap();
     index.add_path(Path::new("a.py")).unwrap();
     index.write().unwrap();
     let found = changes_between(tree, &Comparison::Staged, &|_| true).unwrap();

@@ -5,8 +5,8 @@
 For each repository of commit-issues-sources.tsv, messages with 40 to 700 words that speak of something wrong and name their
 pull request or issue become an export of issues. `quarry data build` finds the functions that the commits changed, and
 `quarry eval localize` ranks the functions of a tree before them: OUT/owner+name/features.jsonl. Issues that follow each other
-share the tree before the first of them, since an index for each takes ten times as long; functions that it lacks do not count.
-What is there is kept, so that a run can be continued. MIRRORS may hold a part of the repositories.
+share the tree before the first of them, so that fewer trees are indexed; functions that it lacks do not count. What is there is
+kept, so that a run can be continued. MIRRORS may hold a part of the repositories.
 """
 
 import csv

@@ -304,6 +304,11 @@ fn the_model_of_a_quality_reranks_and_is_found_beside_the_program_or_pulled() {
     let alone =
         || fixture.command_of(&program, &[&search[..], &["--quality", "best"]].concat()).output().unwrap();
     check_error(&alone(), "best: this quality is not installed; install it with `quarry model pull best`");
+    let has_advice = |program: &Path| {
+        let doctor = fixture.command_of(program, &["doctor"]).output().unwrap();
+        stdout(&doctor).contains("`quarry model pull best` installs it")
+    };
+    assert!(has_advice(&program));
     // A symbol is looked up by its name, for which no model is loaded.
     let symbol = ["search", "delay", "--quality", "best"];
     assert_eq!(fixture.command_of(&program, &symbol).output().unwrap().status.code(), Some(0));
@@ -313,6 +318,7 @@ fn the_model_of_a_quality_reranks_and_is_found_beside_the_program_or_pulled() {
         fs::copy(tiny_bert().join(name), place.join(name)).unwrap();
     }
     assert_eq!(alone().status.code(), Some(0), "{}", stderr(&alone()));
+    assert!(!has_advice(&program));
 }
 
 #[test]

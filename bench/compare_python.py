@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Times what the Python package adds to a search, and its metrics beside the program's.
+"""Times what the Python package adds to a search and to a start of the program, and its metrics beside the program's.
 
-    pip install quarry-code-search      # the wheel of packaging/wheel.sh
+    pip install quarry-code-search      # the wheel of `maturin build`
     python3 bench/compare_python.py target/release/quarry TREE [--documents 10000000] [--repeats 3]
 
 - What a search from Python adds to the engine, is the time of the call less that which the answer has as `took_ms`: from the
   query to the lines of the results, without anything of Python. The goal is a median of 0.1 ms at most.
+- The program of the package, which Python starts, is timed in turns with the program of an archive.
 - `quarry.evaluate` reads the same files as `quarry eval score`, or is given the same dictionaries. The goal is 1.5 times the
   time of the program at most. Both have 10,000 resamples for intervals.
 """
@@ -15,6 +16,7 @@ import gc
 import json
 import statistics
 import subprocess
+import sysconfig
 import tempfile
 import time
 from pathlib import Path
@@ -62,6 +64,20 @@ def time_search(tree, directory, calls):
     print(f"| the least that was added, ms | {min(added):.3f} |")
     print(f"| of it: passing to a thread and back | {min(passing):.3f} |")
     print(f"| of it: objects of {len(answer)} results | {min(objects):.3f} |")
+
+
+def time_start(program, tree, directory, calls):
+    """A search in a new process, by both programs."""
+    packaged = Path(sysconfig.get_path("scripts")) / "quarry"
+    arguments = ["search", QUERIES[0], tree, "--index", directory / "index", "--quality", "fast", "--json"]
+    times = {"the program": (program, []), "the package's program": (packaged, [])}
+    for _ in range(calls):
+        for started, took in times.values():
+            run = lambda: subprocess.run([started, *arguments], stdout=subprocess.DEVNULL, check=False)  # noqa: B023
+            took.append(1e3 * seconds_of(run))
+    medians = {name: statistics.median(took) for name, (_, took) in times.items()}
+    for name, took in medians.items():
+        print(f"| search in a new process, {name}, ms | {took:.1f} | {took / medians['the program']:.2f} |")
 
 
 def seconds_of(task):
@@ -119,6 +135,7 @@ def main():
     print(f"quarry {_quarry.__version__}\n\n| what | time | times the program's |\n|---|---|---|")
     with tempfile.TemporaryDirectory() as directory:
         time_search(arguments.tree, Path(directory), arguments.calls)
+        time_start(arguments.program.resolve(), arguments.tree, Path(directory), arguments.calls // 10)
         time_metrics(arguments.program.resolve(), Path(directory), arguments.documents, arguments.repeats, arguments.seed)
 
 

@@ -4,9 +4,6 @@
 `evaluate` scores rankings against relevance judgments. `quarry.mteb` has the same for MTEB.
 """
 
-from ._evaluation import Comparison, Difference, Evaluation, compare, evaluate
-from ._index import Answer, Index, Result
-from ._models import Encoder, Retriever
 from ._quarry import QuarryError, __version__
 
 __all__ = [
@@ -23,3 +20,23 @@ __all__ = [
     "compare",
     "evaluate",
 ]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._evaluation import Comparison, Difference, Evaluation, compare, evaluate
+    from ._index import Answer, Index, Result
+    from ._models import Encoder, Retriever
+else:
+
+    def __getattr__(name):
+        # The program in the package starts in half the time without these.
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from . import _evaluation, _index, _models
+
+        for module in (_evaluation, _index, _models):
+            globals().update({known: getattr(module, known) for known in __all__ if hasattr(module, known)})
+        return globals()[name]
+
+    def __dir__():
+        return list(__all__)

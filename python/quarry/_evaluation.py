@@ -7,12 +7,13 @@ import os
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import _arguments, _quarry
+
+if TYPE_CHECKING:  # The program in the package starts without it.
+    import numpy as np
+    import numpy.typing as npt
 
 Ties = Literal["docid-desc", "docid-asc", "index-desc", "pessimistic", "optimistic", "average"]
 
@@ -171,6 +172,8 @@ def evaluate(
     QuarryError
         When a file is malformed, a measure is unknown, or run and judgments have no query in common.
     """
+    import numpy as np
+
     conventions = {"ties": ties, "gain": gain, "queries": queries, "unjudged": unjudged, "scores": precision}
     text, summary_text = _quarry.evaluate(
         _input("qrels", qrels, "relevance", int),
@@ -228,7 +231,7 @@ def _inapplicable(baseline: Evaluation, other: Evaluation) -> dict[str, tuple[st
         if len(of) == 1:
             tests = ("bootstrap", "randomisation", "t", "wilcoxon", "mcnemar")
             found[name] = "a single query has no p-values", tests
-        elif of[0] != 0 and np.all(of == of[0]):
+        elif of[0] != 0 and (of == of[0]).all():
             problem = f"{name}: all queries differ by the same amount, for which the tests bootstrap and t have no p-value"
             found[name] = problem, ("bootstrap", "t")
         else:

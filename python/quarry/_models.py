@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import _arguments, _quarry
 from ._arguments import PathLike
 from ._shipped import directories
+
+if TYPE_CHECKING:  # The program in the package starts without it.
+    import numpy as np
+    import numpy.typing as npt
 
 # What a document may be: its text, or a mapping with `text` and perhaps `title`.
 Document = str | Mapping[str, Any]
@@ -89,6 +90,8 @@ class Encoder:
     def _encode(
         self, texts: Iterable[str], is_query: bool, batch_size: int, progress: Callable[[int], object] | None
     ) -> npt.NDArray[np.float32]:
+        import numpy as np
+
         batch_size = _arguments.count("batch_size", batch_size, 1)
         texts = list(_arguments.several("texts", texts))
         rows = [np.zeros((0, self.dimension), np.float32)]

@@ -6,6 +6,7 @@ import os
 import pickle
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -55,6 +56,32 @@ def test_results_are_those_of_the_program(index, tree, tmp_path):
     assert first.code.startswith("def wait_for_lock") and "sleep(seconds)" in first.code
     assert first.file == tree.resolve() / "locks.py"
     assert first.rank == 1 and len(answer) == 2 and answer[:1] == (first,)
+
+
+def test_program_is_in_the_package(tree, tmp_path):
+    arguments = [PROGRAM, "search", QUERY, os.fsencode(tree), "--index", tmp_path / "index"]
+    assert subprocess.run([*arguments, "--threshold", "0"], stdout=subprocess.DEVNULL, check=False).returncode == 0
+    assert subprocess.run([*arguments, "--threshold", "1"], stdout=subprocess.DEVNULL, check=False).returncode == 1
+    unknown = subprocess.run([PROGRAM, "serach"], stderr=subprocess.PIPE, check=False)
+    assert unknown.returncode == 2 and b"search" in unknown.stderr
+    # The model of `best` comes with it.
+    shipped = program("model", "list", "--json")
+    assert any(model["name"] == "best" and model["place"] == "beside" for model in shipped["models"])
+    # The reader of the output may leave.
+    closed = subprocess.run(f"'{PROGRAM}' languages | head -1", shell=True, stderr=subprocess.PIPE, check=False)
+    assert closed.stderr == b""
+
+
+def test_program_starts_without_numpy_and_ends_at_an_interrupt(tree, tmp_path):
+    loaded = "import sys, quarry._program; print('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", loaded], stdout=subprocess.PIPE, text=True, check=True).stdout == "False\n"
+    command = [PROGRAM, "mcp", tree, "--index", tmp_path / "index"]
+    serving = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    serving.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+    serving.stdin.flush()
+    assert serving.stdout.readline()
+    serving.send_signal(signal.SIGINT)
+    assert serving.wait(timeout=10) == -signal.SIGINT
 
 
 def test_filters_and_neighbors(index, tree):

@@ -13,6 +13,7 @@ use quarry_agents::{Agent, Environment, Receipts, Scope, agents, defined, instal
 use quarry_text::did_you_mean;
 use serde::Serialize;
 
+use crate::invocation;
 use crate::output::{self, printable};
 
 #[derive(Serialize)]
@@ -182,7 +183,7 @@ fn change(args: &ChangeArgs, command: Option<&str>, action: Action) -> anyhow::R
         plan.apply(&file)?;
     }
     let takes_name = action == Action::Install && scope == Scope::Project && command.is_none();
-    if takes_name && !plan.is_empty() && !env::current_exe().is_ok_and(|own| is_on_path(&own)) {
+    if takes_name && !plan.is_empty() && !invocation::program().is_ok_and(|own| is_on_path(&own)) {
         output::note(&format!(
             "agents will start {NAME:?}, which is not in PATH on this machine; add it to PATH, or name the program \
              with --command"
@@ -232,7 +233,7 @@ fn environment(project: &Path, scope: Scope, command: Option<&str>) -> anyhow::R
 /// The command with which agents start Quarry: its name, which still works after an update. For the user, the path of
 /// this program if PATH leads to another one or to none; a project is shared with machines that have other paths.
 fn command_for(scope: Scope) -> String {
-    match env::current_exe() {
+    match invocation::program() {
         Ok(own) if scope == Scope::User && !is_on_path(&own) => own.to_string_lossy().into_owned(),
         _ => NAME.to_owned(),
     }

@@ -296,8 +296,8 @@ fn position_of(tree: &Tree, unit: usize) -> String {
     format!("{}:{}", shown(&tree.shown(&hit)), hit.start_line)
 }
 
-/// The callees, grouped by the files that define them; then those matched by name only, and those that no file
-/// defines.
+/// The callees, grouped by the files that define them; then those matched by name only, and those without
+/// a definition in the index.
 fn callees_by_file(tree: &Tree, callees: &[Callee]) -> String {
     let mut text = String::new();
     let mut inside: Vec<(Hit, &Callee)> = Vec::new();
@@ -346,7 +346,7 @@ fn callees_by_file(tree: &Tree, callees: &[Callee]) -> String {
         .map(|callee| format!("{} ({})", printable(&callee.name), numbers(&callee.lines)))
         .collect();
     if !external.is_empty() {
-        let _ = writeln!(text, "  external: {}", external.join(", "));
+        let _ = writeln!(text, "  external or local: {}", external.join(", "));
     }
     text
 }

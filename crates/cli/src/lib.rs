@@ -21,6 +21,7 @@ mod explain;
 mod index;
 #[cfg(any(unix, feature = "data"))]
 mod interrupt;
+mod invocation;
 #[cfg(feature = "data")]
 mod judge;
 mod languages;
@@ -75,6 +76,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use self::deferred::Deferred;
 #[cfg(feature = "eval")]
 pub use self::eval::INPUTS;
+pub use self::invocation::Embedded;
 pub use self::settings::documented as settings;
 
 /// Finds code by meaning, and measures how well it is found
@@ -172,9 +174,17 @@ pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<String, cla
     Cli::try_parse_from(words).map(|cli| format!("{cli:?}"))
 }
 
+/// Runs a command line inside an interpreter, as the script of the Python package does, and returns the exit code. Signal
+/// handlers and the log are those of the process, so that it runs one command.
+pub fn run_embedded(embedded: Embedded) -> u8 {
+    invocation::embed(embedded);
+    let code = run();
+    (0..u8::MAX).find(|number| ExitCode::from(*number) == code).unwrap_or(u8::MAX)
+}
+
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|error| exit_with_usage(error));
+    let cli = Cli::try_parse_from(invocation::arguments()).unwrap_or_else(|error| exit_with_usage(error));
     start_log();
     #[cfg(unix)]
     interrupt::survive_file_size_limit();
@@ -238,7 +248,7 @@ fn exit_with_usage(error: clap::Error) -> ! {
         process::exit(error.exit_code());
     }
     let arguments: Vec<String> =
-        std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
+        invocation::arguments().iter().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     let error = usage::explained(error, Cli::command(), &arguments);
     if arguments.iter().all(|argument| matches!(output::printable(argument), Cow::Borrowed(_))) {
         error.exit();

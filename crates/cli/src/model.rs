@@ -11,6 +11,8 @@ use quarry_session::models::Rerank;
 pub use quarry_session::models::{BUILTIN, load, named};
 pub use quarry_session::models::{ModelChoice, Quality, name};
 
+use crate::invocation;
+
 /// Re-ranking options.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RerankArgs {
@@ -64,7 +66,7 @@ pub fn reranker() -> Result<PathBuf, EmbedError> {
 /// The directories of models that come with the program: beside it in an archive, `share/quarry/models` of an
 /// installation, that of the repository that it was built in.
 pub fn bundled_model_directories() -> Vec<PathBuf> {
-    let program = std::env::current_exe().and_then(|program| program.canonicalize()).ok();
+    let program = invocation::program().and_then(|program| program.canonicalize()).ok();
     let Some(directory) = program.as_deref().and_then(Path::parent) else { return Vec::new() };
     let installed = directory.parent().map(|prefix| prefix.join("share/quarry/models"));
     let built = directory.ancestors().take(3).find(|directory| directory.ends_with("target"));

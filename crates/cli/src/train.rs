@@ -28,7 +28,7 @@ use quarry_train::{LeftOut, Teacher, clean, read_pairs};
 use serde::de::DeserializeOwned;
 
 pub use self::leakage::Permission;
-use crate::{output, progress, trained_queries};
+use crate::{invocation, output, progress, trained_queries};
 
 /// Maximum length of a line that is read to distinguish formats, in bytes.
 const MAX_LINE: u64 = 16 << 20;
@@ -282,7 +282,7 @@ fn train_static(args: &StaticArgs) -> anyhow::Result<()> {
     if begin.is_none() {
         write("vocabulary.txt", (vocabulary.texts.join("\n") + "\n").as_bytes())?;
     }
-    let (settings, command) = (toml::to_string(&settings)?, encoder::command_line(std::env::args_os()));
+    let (settings, command) = (toml::to_string(&settings)?, encoder::command_line(&invocation::arguments()));
     let (file, hash) = encoder::hash_of(&args.pairs)?;
     let card = format!(
         "# A static model trained with Quarry\n\nTrained by quarry {} with\n\n```sh\n{command}\n```\n\n## Data\n\n\

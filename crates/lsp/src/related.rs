@@ -102,7 +102,7 @@ impl Searchable {
         let (root, path) = self.place(uri)?;
         let subject = Subject::Line(root, path.clone(), line.saturating_add(1));
         let tests = match self.related_to(&subject, &[Kind::Test], MAX_TESTS)?.results.len() {
-            0 => "no tests".to_owned(),
+            0 => "no tests found".to_owned(),
             MAX_TESTS => format!("{MAX_TESTS} tests or more"),
             n => quarry_text::counted(n, "test"),
         };

@@ -138,7 +138,7 @@ pub(crate) fn callees_text(paths: &Paths, name: &str, found: &[(Hit, Calls<Calle
                 .iter()
                 .map(|callee| format!("{} ({})", quoted_start(&callee.name), lines(&callee.lines)))
                 .collect();
-            if !text.push(&format!("   external: {}\n", names.join(", "))) {
+            if !text.push(&format!("   external or local: {}\n", names.join(", "))) {
                 n_left_out += external.len();
             }
         }

@@ -10,7 +10,11 @@ mod interruptible;
 mod model;
 mod retriever;
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+
 use pyo3::prelude::*;
+use quarry_cli::Embedded;
 
 /// The module.
 #[pymodule]
@@ -23,5 +27,13 @@ fn _quarry(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(retriever::check_method, module)?)?;
     module.add_function(wrap_pyfunction!(evaluation::evaluate, module)?)?;
     module.add_function(wrap_pyfunction!(evaluation::compare, module)?)?;
+    module.add_function(wrap_pyfunction!(run_program, module)?)?;
     Ok(())
+}
+
+/// Runs the program `quarry` once, and returns its exit code. `arguments` begin with the path of the script; `library` is
+/// the file of this module.
+#[pyfunction]
+fn run_program(py: Python<'_>, arguments: Vec<OsString>, library: PathBuf) -> u8 {
+    py.detach(|| quarry_cli::run_embedded(Embedded { arguments, library }))
 }

@@ -149,7 +149,7 @@ pub struct CalleesOfDefinition {
     pub callees: Vec<CalleeView>,
     /// Callees matched by name only.
     pub unknown: Vec<UnknownView>,
-    /// Callees that nothing in its tree defines.
+    /// Callees without a definition in the index of its tree.
     pub external: Vec<ExternalView>,
 }
 
@@ -177,7 +177,7 @@ pub struct UnknownView {
     pub candidates: Vec<DefinitionView>,
 }
 
-/// A callee that nothing in the tree defines.
+/// A callee without a definition in the index: external code, a parameter or a local variable.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ExternalCallee"))]
 pub struct ExternalView {

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::arguments::{LayoutArgs, ReposArgs};
 use super::models::ModelArgs;
-use crate::{new_file, output};
+use crate::{invocation, new_file, output};
 
 /// Arguments of `quarry eval run`.
 #[derive(Debug, Args)]
@@ -193,7 +193,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<()> {
         })?,
     };
     let program = Program {
-        build: running_build()?,
+        build: running_build(&invocation::code().context("the file of this program is not known")?)?,
         load: &models,
         api: &|api| models.api_identity(api),
         chat: &|chat| models.chat_identity(chat),

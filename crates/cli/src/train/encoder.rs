@@ -30,7 +30,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::leakage::{self, Leakage, Permission};
 use super::{note_left_out, print_line, read_settings};
-use crate::{model, new_file, progress, trained_queries};
+use crate::{invocation, model, new_file, progress, trained_queries};
 
 /// The device on which an encoder is trained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -173,7 +173,7 @@ impl LoadedRun {
         let corpus = read_corpus(&args.corpus, &settings)?;
         let files = args.pairs.iter().chain(&args.dev).chain(&args.corpus);
         let provenance = Provenance {
-            command: command_line(std::env::args_os()),
+            command: command_line(&invocation::arguments()),
             base: args.model.display().to_string(),
             data: files.map(|path| hash_of(path)).collect::<anyhow::Result<_>>()?,
             licenses: licenses(&rows, args.manifest.as_deref())?,
@@ -598,8 +598,8 @@ pub fn hash_of(path: &Path) -> anyhow::Result<(String, String)> {
 }
 
 /// The command as one can type it again.
-pub fn command_line(args: impl Iterator<Item = OsString>) -> String {
-    let quoted = |word: OsString| {
+pub fn command_line(args: &[OsString]) -> String {
+    let quoted = |word: &OsString| {
         let word = word.to_string_lossy().into_owned();
         let plain = |c: char| c.is_alphanumeric() || "-_./=:,".contains(c);
         if !word.is_empty() && word.chars().all(plain) {
@@ -608,5 +608,5 @@ pub fn command_line(args: impl Iterator<Item = OsString>) -> String {
             format!("'{}'", word.replace('\'', "'\\''"))
         }
     };
-    std::iter::once("quarry".to_owned()).chain(args.skip(1).map(quoted)).collect::<Vec<_>>().join(" ")
+    std::iter::once("quarry".to_owned()).chain(args.iter().skip(1).map(quoted)).collect::<Vec<_>>().join(" ")
 }

@@ -65,17 +65,13 @@ impl Program<'_> {
     }
 }
 
-/// SHA-256 of the file of the running program.
+/// SHA-256 of the file that has the code of the running program.
 ///
 /// # Errors
-/// When the system does not report the path of that file, or it cannot be read.
-pub fn running_build() -> Result<String, EvalError> {
-    // On Linux, the link refers to the running program even if its file was replaced in the meantime.
-    let path = Some(PathBuf::from("/proc/self/exe")).filter(|link| link.exists());
-    let path = path.map_or_else(std::env::current_exe, Ok);
-    let unreadable = |path: &Path, source| EvalError::Input { path: path.to_owned(), source };
-    let path = path.map_err(|error| unreadable(Path::new("the running program"), error))?;
-    Ok(digest(&path).map_err(|error| unreadable(&path, error))?.1)
+/// When it cannot be read.
+pub fn running_build(code: &Path) -> Result<String, EvalError> {
+    let read = digest(code).map_err(|source| EvalError::Input { path: code.to_owned(), source })?;
+    Ok(read.1)
 }
 
 /// A file or directory that is read.

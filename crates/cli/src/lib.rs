@@ -247,8 +247,11 @@ fn exit_with_usage(error: clap::Error) -> ! {
         output::note(&problem);
         process::exit(error.exit_code());
     }
-    let arguments: Vec<String> =
-        invocation::arguments().iter().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let arguments: Vec<String> = invocation::arguments()
+        .iter()
+        .skip(1)
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect();
     let error = usage::explained(error, Cli::command(), &arguments);
     if arguments.iter().all(|argument| matches!(output::printable(argument), Cow::Borrowed(_))) {
         error.exit();

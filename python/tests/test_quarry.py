@@ -72,16 +72,27 @@ def test_program_is_in_the_package(tree, tmp_path):
     assert closed.stderr == b""
 
 
-def test_program_starts_without_numpy_and_ends_at_an_interrupt(tree, tmp_path):
+def test_program_starts_without_numpy():
     loaded = "import sys, quarry._program; print('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", loaded], stdout=subprocess.PIPE, text=True, check=True).stdout == "False\n"
-    command = [PROGRAM, "mcp", tree, "--index", tmp_path / "index"]
-    serving = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    serving.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
-    serving.stdin.flush()
-    assert serving.stdout.readline()
-    serving.send_signal(signal.SIGINT)
-    assert serving.wait(timeout=10) == -signal.SIGINT
+
+
+def test_program_ends_at_an_interrupt_unless_it_is_ignored(tree, tmp_path):
+    def interrupted(prepare):
+        command = [PROGRAM, "mcp", tree, "--index", tmp_path / "index"]
+        serving = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=prepare)
+        serving.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        serving.stdin.flush()
+        assert serving.stdout.readline()
+        # No file takes the place of a stream that was closed.
+        assert os.readlink(f"/proc/{serving.pid}/fd/2") == "/dev/null"
+        serving.send_signal(signal.SIGINT)
+        serving.stdin.close()
+        serving.stdout.close()
+        return serving.wait(timeout=10)
+
+    assert interrupted(lambda: os.close(2)) == -signal.SIGINT
+    assert interrupted(lambda: (os.close(2), signal.signal(signal.SIGINT, signal.SIG_IGN))) == 0
 
 
 def test_filters_and_neighbors(index, tree):

@@ -68,7 +68,8 @@ mod watch;
 mod worker;
 
 use std::borrow::Cow;
-use std::io;
+use std::io::{self, Write as _};
+use std::panic;
 use std::process::{self, ExitCode};
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -78,6 +79,9 @@ use self::deferred::Deferred;
 pub use self::eval::INPUTS;
 pub use self::invocation::Embedded;
 pub use self::settings::documented as settings;
+
+/// The exit code of a program that panicked.
+const PANICKED: u8 = 101;
 
 /// Finds code by meaning, and measures how well it is found
 ///
@@ -178,7 +182,9 @@ pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<String, cla
 /// handlers and the log are those of the process, so that it runs one command.
 pub fn run_embedded(embedded: Embedded) -> u8 {
     invocation::embed(embedded);
-    let code = run();
+    let code = panic::catch_unwind(run).unwrap_or(ExitCode::from(PANICKED));
+    // An interpreter does not flush the buffer.
+    let _ = io::stdout().flush();
     (0..u8::MAX).find(|number| ExitCode::from(*number) == code).unwrap_or(u8::MAX)
 }
 

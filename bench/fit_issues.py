@@ -44,8 +44,8 @@ FREE = {
 }
 # Evidence that is too rare in a few hundred issues to be learned: its weights are given, and the trees are fitted to the rest.
 WEIGHTS = {"innermost_frame": 1.5, "frame": 1.0, "message": 3.5, "position": 1.0}
-# Trees and their leaves: for reports, and for descriptions.
-SHAPE, SHAPE_OF_DESCRIPTIONS = (400, 8), (300, 8)
+# Trees and their leaves.
+SHAPE = (400, 8)
 # The weights of re-rankers that are tried.
 RERANKING = [0, 2, 4, 6, 8, 10, 15, 22]
 # What the scores of LambdaMART are multiplied by for the softmax, about.
@@ -95,7 +95,7 @@ def given(x, names):
     return sum(weight * x[:, names.index(name)] for name, weight in WEIGHTS.items())
 
 
-def fit(issues, names, commits=(), shape=SHAPE):
+def fit(issues, names, commits=()):
     weighted = [(i, 1) for i in issues] + [(i, WEIGHT_OF_COMMITS) for i in commits]
     used, weights = zip(*[(i, weight) for i, weight in weighted if i["y"].any()])
     kept = [(numpy.arange(len(i["y"])) < KEPT) | i["y"] for i in used]
@@ -108,12 +108,12 @@ def fit(issues, names, commits=(), shape=SHAPE):
         params={"max_bin": 63, "verbosity": -1},
     )
     parameters = {
-        "objective": "lambdarank", "lambdarank_truncation_level": 30, "learning_rate": 0.06, "num_leaves": shape[1],
+        "objective": "lambdarank", "lambdarank_truncation_level": 30, "learning_rate": 0.06, "num_leaves": SHAPE[1],
         "min_data_in_leaf": 150, "lambda_l2": 30, "feature_fraction": 0.4, "bagging_fraction": 0.7, "bagging_freq": 1,
         "max_bin": 63, "verbosity": -1, "num_threads": 1, "seed": 1, "deterministic": True,
         "monotone_constraints": [-1 if n in FALLING else 0 if n in FREE else 1 for n in names],
     }
-    return lightgbm.train(parameters, data, shape[0])
+    return lightgbm.train(parameters, data, SHAPE[0])
 
 
 def tree(node, names, factor):
@@ -165,13 +165,13 @@ def held_out_commits(issues, names, commits):
     return scores
 
 
-def fold_scores(issues, names, others=(), shape=SHAPE):
-    """The scores of each text by trees that were fitted on other repositories, in folds of these."""
+def fold_scores(issues, names, others=(), learned=None):
+    """The scores of each text by trees that were fitted on other repositories' `learned` texts, by default all, in folds of these."""
     repositories = sorted({i["repository"] for i in issues})
     scores = {}
     for number in range(FOLDS):
         fold = repositories[number::FOLDS]
-        model = fit([i for i in issues if i["repository"] not in fold], names, others, shape)
+        model = fit([i for i in learned or issues if i["repository"] not in fold], names, others)
         scores |= {i["id"]: scores_by(model, i, names) for i in issues if i["repository"] in fold}
     return scores
 
@@ -228,8 +228,8 @@ def report_ranks(label, texts, scores):
 def fit_descriptions(issues, commits, descriptions, names):
     """Cross-validates the mixture by repository; returns the trees for descriptions, and the kinds."""
     as_reports = fold_scores(issues, names, commits)
-    report_model, description_model = fit(issues, names, commits), fit(descriptions, names, shape=SHAPE_OF_DESCRIPTIONS)
-    as_descriptions = fold_scores(descriptions, names, shape=SHAPE_OF_DESCRIPTIONS)
+    report_model, description_model = fit(issues, names, commits), fit(descriptions, names)
+    as_descriptions = fold_scores(descriptions, names)
     as_reports |= {i["id"]: scores_by(report_model, i, names) for i in descriptions}
     as_descriptions |= {i["id"]: scores_by(description_model, i, names) for i in issues}
 
@@ -323,6 +323,16 @@ def learning_curve(issues, names, commits):
             report_ranks(f"{label}, {source}", [i for i in issues if i["source"] == source], scores)
 
 
+def curve_of_descriptions(descriptions, names):
+    """Each description ranked by trees that were fitted on those of some of the other repositories."""
+    repositories = sorted({d["repository"] for d in descriptions})
+    random.Random(1).shuffle(repositories)
+    for share in (0.25, 0.5, 1):
+        kept = set(repositories[: round(share * len(repositories))])
+        learned = [d for d in descriptions if d["repository"] in kept]
+        report_ranks(f"of {len(learned)} texts in {len(kept)} repositories", descriptions, fold_scores(descriptions, names, (), learned))
+
+
 def report(label, issues, scores):
     found = {}
     for issue in issues:
@@ -392,11 +402,11 @@ def try_history(issues, names, dev, mirrors):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("features", nargs="+")
+    parser.add_argument("features", nargs="*")
     parser.add_argument("--out")
     parser.add_argument("--reranking", action="store_true", help="try weights of re-rankers, and fit nothing")
     parser.add_argument("--history", nargs=2, metavar=("ISSUES", "MIRRORS"), help="try features of histories, and fit nothing")
-    parser.add_argument("--curve", action="store_true", help="print what parts of --more bring, and fit nothing")
+    parser.add_argument("--curve", action="store_true", help="print what parts of --more, or of --descriptions, bring, and fit nothing")
     parser.add_argument("--more", nargs="+", default=[], metavar="FEATURES", help="features of issues made of commit messages")
     parser.add_argument("--descriptions", nargs="+", default=[], metavar="FEATURES", help="also fit the trees for these, and the kinds of texts")
     parser.add_argument("--questions", nargs="+", default=[], metavar="FEATURES", help="also fit which texts are long ones, on these questions")
@@ -407,8 +417,11 @@ def main():
     names = feature_names()
     issues = [issue for path in arguments.features for issue in load(path, len(names))]
     commits = [issue for path in arguments.more for issue in load(path, len(names))]
+    descriptions = [text for path in arguments.descriptions for text in load(path, len(names))]
     if arguments.curve:
-        return learning_curve(issues, names, commits)
+        if descriptions:
+            curve_of_descriptions(descriptions, names)
+        return learning_curve(issues, names, commits) if issues else None
     if arguments.history:
         return try_history(issues, names, *arguments.history)
     if not arguments.no_validation:
@@ -429,14 +442,13 @@ def main():
             report("of commits: ", commits, scores)
             compare("of commits, with commits of other repositories", commits, without, scores)
     write_trees(fit(issues, names, commits), names, arguments.out)
-    if arguments.descriptions:
-        descriptions = [text for path in arguments.descriptions for text in load(path, len(names))]
+    if descriptions:
         model, kinds, scores = fit_descriptions(issues, commits, descriptions, names)
         write_trees(model, names, INDEX / "descriptions.json")
         write_kinds("reports", kinds, INDEX / "text-kinds.json")
         if arguments.questions:
             questions = [text for path in arguments.questions for text in load(path, len(names))]
-            long = fit(descriptions, names, shape=SHAPE_OF_DESCRIPTIONS)
+            long = fit(descriptions, names)
             scores |= {text["id"]: scores_by(long, text, names) for text in questions}
             write_kinds("long", fit_long(questions, descriptions, scores), INDEX / "text-kinds.json")
 

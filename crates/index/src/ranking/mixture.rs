@@ -127,12 +127,10 @@ impl Index {
 
     /// Computes the features of candidates.
     fn set_features(&self, candidates: &mut [Candidate], signals: &Signals) {
-        let Signals { reading, lexical, dense, dense_of_files, .. } = signals;
-        let texts: Vec<&[u16]> =
-            candidates.iter().map(|candidate| self.table.tokens(&self.table.units[candidate.unit])).collect();
-        let vocabulary = StaticModel::builtin();
-        let query = vocabulary.query_words(&reading.text).with_meanings(&signals.meanings);
-        let similarities = query.similarities_by_meaning(&texts);
+        let Signals { reading, lexical, dense, dense_of_files, coverage, meanings, .. } = signals;
+        let units = candidates.iter().map(|candidate| candidate.unit);
+        let others =
+            self.coverage(&reading.text, meanings, units.filter(|unit| !coverage.contains_key(unit)));
         let by_meaning = signals.by_meaning.as_ref().unwrap_or(dense);
         let best =
             [&lexical.texts, by_meaning, &lexical.groups, dense_of_files].map(|scores| max_or_one(scores));
@@ -148,9 +146,9 @@ impl Index {
             ranks[number] = *seen;
             *seen += 1;
         }
-        for ((candidate, rank_in_file), [token_similarity, meaning_similarity]) in
-            candidates.iter_mut().zip(ranks).zip(similarities)
-        {
+        for (candidate, rank_in_file) in candidates.iter_mut().zip(ranks) {
+            let found = coverage.get(&candidate.unit).or_else(|| others.get(&candidate.unit));
+            let [token_similarity, meaning_similarity] = found.copied().unwrap_or_default();
             let record = &self.table.units[candidate.unit];
             let file = self.file_of_unit[candidate.unit];
             candidate.features = UnitMatches {

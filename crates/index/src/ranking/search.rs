@@ -407,7 +407,8 @@ impl Index {
             found.extend(others.into_iter().take(N_CANDIDATES));
         }
         let known: HashSet<usize> = found.iter().map(|(unit, _)| *unit).collect();
-        let closest = self.closest(&reading.text, &meanings, by_meaning.as_ref().unwrap_or(&dense));
+        let (closest, coverage) =
+            self.closest(&reading.text, &meanings, by_meaning.as_ref().unwrap_or(&dense));
         found
             .extend(closest.into_iter().filter(|unit| !known.contains(unit)).map(|unit| (unit, words(unit))));
         let (candidates, words): (Vec<usize>, Vec<f32>) = found.into_iter().unzip();
@@ -421,6 +422,7 @@ impl Index {
             dense_of_files,
             by_meaning,
             meanings,
+            coverage,
             dense_weight,
             candidates,
             words,
@@ -429,24 +431,37 @@ impl Index {
         })
     }
 
-    /// The units closest in meaning to a query, best first: none without vectors, or for a symbol.
-    fn closest(&self, query: &str, meanings: &[Meaning], dense: &[f32]) -> Vec<usize> {
+    /// The units closest in meaning to a query, best first, and the coverage of the query by those that were compared: none
+    /// without vectors, or for a symbol.
+    fn closest(
+        &self,
+        query: &str,
+        meanings: &[Meaning],
+        dense: &[f32],
+    ) -> (Vec<usize>, HashMap<usize, [f32; 2]>) {
         if self.dense.is_none() || rules::is_symbol(query) {
-            return Vec::new();
+            return Default::default();
         }
         let near = best(self.n_units(), N_COMPARED, |unit| dense[unit]);
+        let coverage = self.coverage(query, meanings, near.iter().map(|(unit, _)| *unit));
+        let mut near: Vec<(usize, f32)> =
+            near.into_iter().map(|(unit, cosine)| (unit, cosine + coverage[&unit][1])).collect();
+        near.sort_unstable_by(better_first);
+        (near.into_iter().take(N_BY_MEANING).map(|(unit, _)| unit).collect(), coverage)
+    }
+
+    /// Computes [`Signals::coverage`] of some units.
+    pub(crate) fn coverage(
+        &self,
+        query: &str,
+        meanings: &[Meaning],
+        units: impl Iterator<Item = usize> + Clone,
+    ) -> HashMap<usize, [f32; 2]> {
         let texts: Vec<&[u16]> =
-            near.iter().map(|(unit, _)| self.table.tokens(&self.table.units[*unit])).collect();
+            units.clone().map(|unit| self.table.tokens(&self.table.units[unit])).collect();
         let vocabulary = StaticModel::builtin();
         let query = vocabulary.query_words(query).with_meanings(meanings);
-        let by_word = query.similarities_by_meaning(&texts);
-        let mut near: Vec<(usize, f32)> = near
-            .iter()
-            .zip(by_word)
-            .map(|((unit, cosine), [_, by_word])| (*unit, cosine + by_word))
-            .collect();
-        near.sort_unstable_by(better_first);
-        near.into_iter().take(N_BY_MEANING).map(|(unit, _)| unit).collect()
+        units.zip(query.similarities_by_meaning(&texts)).collect()
     }
 
     /// Returns whether two units are near-duplicates: of the same kind and name, with nearly equal vectors or, without

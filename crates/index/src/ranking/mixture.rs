@@ -127,10 +127,13 @@ impl Index {
 
     /// Computes the features of candidates.
     fn set_features(&self, candidates: &mut [Candidate], signals: &Signals) {
-        let Signals { reading, lexical, dense, dense_of_files, coverage, meanings, .. } = signals;
+        let Signals { reading, lexical, dense, dense_of_files, word_similarities, meanings, .. } = signals;
         let units = candidates.iter().map(|candidate| candidate.unit);
-        let others =
-            self.coverage(&reading.text, meanings, units.filter(|unit| !coverage.contains_key(unit)));
+        let others = self.word_similarities(
+            &reading.text,
+            meanings,
+            units.filter(|unit| !word_similarities.contains_key(unit)),
+        );
         let by_meaning = signals.by_meaning.as_ref().unwrap_or(dense);
         let best =
             [&lexical.texts, by_meaning, &lexical.groups, dense_of_files].map(|scores| max_or_one(scores));
@@ -147,7 +150,7 @@ impl Index {
             *seen += 1;
         }
         for (candidate, rank_in_file) in candidates.iter_mut().zip(ranks) {
-            let found = coverage.get(&candidate.unit).or_else(|| others.get(&candidate.unit));
+            let found = word_similarities.get(&candidate.unit).or_else(|| others.get(&candidate.unit));
             let [token_similarity, meaning_similarity] = found.copied().unwrap_or_default();
             let record = &self.table.units[candidate.unit];
             let file = self.file_of_unit[candidate.unit];

@@ -113,9 +113,9 @@ pub(crate) struct Signals {
     pub meanings: Vec<Meaning>,
     /// Cosine of each unit with the query and its meanings; `None` without any.
     pub by_meaning: Option<Vec<f32>>,
-    /// Coverage of the query's words by units, without and with its meanings, as far as it was computed
+    /// Similarity of units to the query word by word, without and with its meanings, as far as it was computed
     /// ([`QueryTokens::similarities_by_meaning`](quarry_embed::QueryTokens::similarities_by_meaning)).
-    pub coverage: HashMap<usize, [f32; 2]>,
+    pub word_similarities: HashMap<usize, [f32; 2]>,
     /// Weight of the cosine in a score.
     pub dense_weight: f32,
     /// The units with the best `words`, unordered.

@@ -407,7 +407,7 @@ impl Index {
             found.extend(others.into_iter().take(N_CANDIDATES));
         }
         let known: HashSet<usize> = found.iter().map(|(unit, _)| *unit).collect();
-        let (closest, coverage) =
+        let (closest, word_similarities) =
             self.closest(&reading.text, &meanings, by_meaning.as_ref().unwrap_or(&dense));
         found
             .extend(closest.into_iter().filter(|unit| !known.contains(unit)).map(|unit| (unit, words(unit))));
@@ -422,7 +422,7 @@ impl Index {
             dense_of_files,
             by_meaning,
             meanings,
-            coverage,
+            word_similarities,
             dense_weight,
             candidates,
             words,
@@ -431,7 +431,7 @@ impl Index {
         })
     }
 
-    /// The units closest in meaning to a query, best first, and the coverage of the query by those that were compared: none
+    /// The units closest in meaning to a query, best first, and the word similarities of those that were compared: none
     /// without vectors, or for a symbol.
     fn closest(
         &self,
@@ -443,15 +443,15 @@ impl Index {
             return Default::default();
         }
         let near = best(self.n_units(), N_COMPARED, |unit| dense[unit]);
-        let coverage = self.coverage(query, meanings, near.iter().map(|(unit, _)| *unit));
+        let word_similarities = self.word_similarities(query, meanings, near.iter().map(|(unit, _)| *unit));
         let mut near: Vec<(usize, f32)> =
-            near.into_iter().map(|(unit, cosine)| (unit, cosine + coverage[&unit][1])).collect();
+            near.into_iter().map(|(unit, cosine)| (unit, cosine + word_similarities[&unit][1])).collect();
         near.sort_unstable_by(better_first);
-        (near.into_iter().take(N_BY_MEANING).map(|(unit, _)| unit).collect(), coverage)
+        (near.into_iter().take(N_BY_MEANING).map(|(unit, _)| unit).collect(), word_similarities)
     }
 
-    /// Computes [`Signals::coverage`] of some units.
-    pub(crate) fn coverage(
+    /// Computes [`Signals::word_similarities`] of some units.
+    pub(crate) fn word_similarities(
         &self,
         query: &str,
         meanings: &[Meaning],

@@ -225,7 +225,7 @@ impl Index {
             dense_of_files,
             by_meaning: None,
             meanings: Vec::new(),
-            coverage: HashMap::new(),
+            word_similarities: HashMap::new(),
             dense_weight: if self.dense.is_some() { ranking.dense_weight } else { 0.0 },
             words: vec![0.0; units.len()],
             candidates: units,
